@@ -1,0 +1,93 @@
+"""Checkpoints: safetensors with the architecture in the metadata, so that the file alone is enough."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from residua.classifier import Classifier
+from residua.errors import InputError
+from residua.files import write_atomically
+from residua.networks import build
+
+KEY = "residua"
+
+
+def save(model: Classifier, path: str | Path) -> None:
+    """Write the weights and how to build the network; the file is whole or absent."""
+    if not model.architecture:
+        raise InputError(
+            "this model does not say how it is built, so a checkpoint of it could not be read again; "
+            "build it with residua.networks or set its architecture"
+        )
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    metadata = {KEY: json.dumps(model.architecture, sort_keys=True)}
+    write_atomically(Path(path), lambda part: save_file(tensors, part, metadata=metadata))
+
+
+def load(path: str | Path, *, expect: dict[str, Any] | None = None, device: str = "cpu") -> Classifier:
+    """The classifier in this file, in eval mode.
+
+    `expect` names fields of the architecture that the caller relies on ("network", "classes",
+    "channels", ...); a checkpoint of another architecture is refused. Nothing in the file is
+    executed, and nothing larger than the file is allocated on its word.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"checkpoint {path} does not exist; give the path of a .safetensors file")
+    try:
+        with safe_open(path, framework="pt") as file:
+            architecture = _architecture(path, file.metadata())
+            for field, wanted in (expect or {}).items():
+                if architecture.get(field) != wanted:
+                    raise InputError(
+                        f"checkpoint {path} has {field} {architecture.get(field)}, expected {wanted}; "
+                        "give the checkpoint that belongs to this data and network"
+                    )
+            with torch.device("meta"):
+                model = build(**architecture)
+            _check_shapes(
+                path, model, {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}
+            )
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+    except SafetensorError as error:
+        raise InputError(
+            f"checkpoint {path} is not a readable safetensors file ({error}); save the weights as safetensors"
+        ) from error
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+            raise InputError(
+                f"checkpoint {path} holds NaN or infinite weights in {name}; train the model again"
+            )
+    model.to_empty(device=device)
+    model.load_state_dict(tensors)
+    return model.eval()
+
+
+def _architecture(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]:
+    try:
+        architecture = json.loads((metadata or {})[KEY])
+    except KeyError:
+        raise InputError(
+            f"checkpoint {path} does not say which network it belongs to; save it with residua.save"
+        ) from None
+    except json.JSONDecodeError:
+        raise InputError(f"checkpoint {path} has damaged metadata; save it again with residua.save") from None
+    if not isinstance(architecture, dict) or not isinstance(architecture.get("network"), str):
+        raise InputError(f"checkpoint {path} has damaged metadata; save it again with residua.save")
+    return architecture
+
+
+def _check_shapes(path: Path, model: Classifier, found: dict[str, tuple[int, ...]]) -> None:
+    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    for name in sorted(expected.keys() | found.keys()):
+        if expected.get(name) != found.get(name):
+            raise InputError(
+                f"checkpoint {path} does not fit its network: {name} is {found.get(name, 'missing')}, "
+                f"expected {expected.get(name, 'no such tensor')}; save it again with residua.save"
+            )

@@ -1,0 +1,152 @@
+"""Classifier: a list of blocks and a head."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from residua.errors import InputError
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+class Classifier(nn.Module):
+    """A network x -> blocks 1..L -> pool -> head -> logits.
+
+    Z_l, the features of block l, are `upto(l)(x)`. What lies between them and the head is
+    `after(l)`: blocks l+1..L and the parameter-free `pool` that turns the last block's output
+    into one vector a sample. So the encoder is `after(0)` and, for every l,
+
+        model(x) = head(after(l)(upto(l)(x))).
+
+    Slices share the model's weights; `clone` them before changing anything.
+    `architecture` says how to build the network again (see `checkpoint.py`).
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[nn.Module],
+        head: nn.Module,
+        *,
+        pool: nn.Module | None = None,
+        block_names: Sequence[str] = (),
+        architecture: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.pool = pool if pool is not None else nn.Identity()
+        self.head = head
+        self.block_names = tuple(block_names) or tuple(f"block{i + 1}" for i in range(len(blocks)))
+        self.architecture = dict(architecture or {})
+
+    @property
+    def depth(self) -> int:
+        """L, the number of blocks."""
+        return len(self.blocks)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    def upto(self, block: int) -> nn.Sequential:
+        """Blocks 1..l."""
+        return nn.Sequential(*self.blocks[: self._checked(block)])
+
+    def after(self, block: int) -> nn.Sequential:
+        """Blocks l+1..L, then the pooling: one vector a sample."""
+        return nn.Sequential(*self.blocks[self._checked(block) :], self.pool)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """The encoder's output, before the head: one vector a sample."""
+        for block in self.blocks:
+            x = block(x)
+        return self.pool(x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.encode(x))
+
+    def features(self, x: Tensor, blocks: Sequence[int]) -> dict[int, Tensor]:
+        """Z_l for each requested l, from one pass that stops at the last of them."""
+        wanted = {self._checked(block) for block in blocks}
+        found = {0: x} if 0 in wanted else {}
+        for i, block in enumerate(self.blocks[: max(wanted, default=0)], start=1):
+            x = block(x)
+            if i in wanted:
+                found[i] = x
+        return found
+
+    def train(self, mode: bool = True) -> Classifier:
+        super().train(mode)
+        _keep_frozen(self)
+        return self
+
+    def _checked(self, block: int) -> int:
+        if not 0 <= block <= self.depth:
+            raise InputError(f"block {block} does not exist; this network has blocks 1 to {self.depth}")
+        return block
+
+
+def clone(module: Module) -> Module:
+    """A copy that shares nothing, trains freely, and is in eval mode: where every method starts."""
+    return thaw(copy.deepcopy(module)).eval()
+
+
+def freeze(module: Module) -> Module:
+    """No gradient *and* no moving BatchNorm statistics, in place.
+
+    A frozen part of a classifier stays in eval mode when the classifier is put in train mode.
+    """
+    for part in module.modules():
+        part.residua_frozen = True  # type: ignore[assignment]
+    return module.requires_grad_(False).eval()
+
+
+def thaw(module: Module) -> Module:
+    """Undo `freeze`, in place."""
+    for part in module.modules():
+        part.__dict__.pop("residua_frozen", None)
+    return module.requires_grad_(True)
+
+
+def _keep_frozen(module: nn.Module) -> None:
+    for part in module.modules():
+        if "residua_frozen" in part.__dict__:
+            part.training = False
+
+
+def reinitialise(module: Module) -> Module:
+    """Draw every weight anew, in place, as when the module was built.
+
+    Every module that owns parameters must know how (`reset_parameters`), at any depth: one that
+    does not would silently keep what it has learned.
+    """
+    for name, part in module.named_modules():
+        owns = next(_own_tensors(part), None) is not None
+        reset = getattr(part, "reset_parameters", None)
+        if callable(reset):
+            reset()
+        elif owns:
+            raise InputError(
+                f"{type(part).__name__} at {name or 'the root'} owns parameters but has no reset_parameters(); "
+                "add that method so that it can be initialised anew"
+            )
+    return module
+
+
+def _own_tensors(module: nn.Module) -> Iterator[Tensor]:
+    yield from module.parameters(recurse=False)
+    yield from module.buffers(recurse=False)
+
+
+def weights_digest(module: nn.Module) -> str:
+    """SHA-256 of every parameter and buffer under its name: equal if and only if the weights are."""
+    sha = hashlib.sha256()
+    for name, tensor in module.state_dict().items():
+        sha.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
+        sha.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return sha.hexdigest()

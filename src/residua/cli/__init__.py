@@ -1,0 +1,69 @@
+"""The command line: the only room that prints.
+
+Exit codes: 0 done, 3 bad input (one sentence on standard error, no traceback), 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version as installed_version
+from typing import Annotated
+
+import typer
+
+from residua.cli import data, demo, measure, train
+from residua.cli.console import complain
+from residua.errors import InputError
+
+# typer carries its own copy of click from some version on; both derive usage errors like this.
+_CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
+
+app = typer.Typer(
+    name="residua",
+    help="Does a model that was asked to forget still know?",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo.demo)
+app.command("train")(train.train)
+app.command("measure")(measure.measure)
+app.add_typer(data.app, name="data")
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    if version:
+        typer.echo(installed_version("residua"))
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code."""
+    try:
+        code = app(list(arguments) if arguments is not None else None, standalone_mode=False)
+    except InputError as error:
+        complain(str(error))
+        return error.exit_code
+    except _CommandLineError as error:
+        complain(error.format_message())  # type: ignore[attr-defined]
+        return InputError.exit_code
+    except OSError as error:
+        complain(
+            f"{error.filename or 'a file'} cannot be used ({error.strerror or error}); check path and space"
+        )
+        return InputError.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        complain("interrupted; nothing was left half-written")
+        return 130
+    return code if isinstance(code, int) else 0
+
+
+def run() -> None:
+    """The `residua` command."""
+    sys.exit(main())

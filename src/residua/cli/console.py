@@ -1,0 +1,75 @@
+"""How the command line looks: results on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table as RichTable
+
+from residua.report import Table
+from residua.training import Tick, watching
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def complain(sentence: str) -> None:
+    err.print(f"residua: {' '.join(sentence.split())}", markup=False)
+
+
+def say(sentence: str) -> None:
+    err.print(sentence, markup=False)
+
+
+def show(table: Table) -> None:
+    rich = RichTable(title=table.title, title_justify="left", title_style="bold", caption_justify="left")
+    for i, column in enumerate(table.columns):
+        rich.add_column(column, justify="left" if i == 0 else "right")
+    for row in table.rows:
+        rich.add_row(*row)
+    out.print(rich)
+    if table.note:
+        out.print(table.note, markup=False)
+
+
+@contextlib.contextmanager
+def training_bar(what: str) -> Iterator[None]:
+    """A bar over every `descend` in the body, with epoch and loss; plain lines where no terminal is."""
+    if not err.is_terminal:
+        with watching(lambda tick: _line(what, tick)):
+            yield
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True) as progress:
+        bar = progress.add_task(what)
+
+        def update(tick: Tick) -> None:
+            progress.update(
+                bar,
+                total=tick.epochs * tick.steps,
+                completed=(tick.epoch - 1) * tick.steps + tick.step,
+                description=f"{what}  epoch {tick.epoch}/{tick.epochs}  loss {tick.loss:.3f}",
+            )
+
+        with watching(update):
+            yield
+
+
+def _line(what: str, tick: Tick) -> None:
+    if tick.epoch_done:
+        say(f"{what}: epoch {tick.epoch}/{tick.epochs}, loss {tick.loss:.3f}")
+
+
+@contextlib.contextmanager
+def download_bar() -> Iterator[Progress]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:.0f} %"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err) as progress:
+        yield progress

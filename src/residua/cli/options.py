@@ -1,0 +1,144 @@
+"""Options that several commands share, and how their words become objects."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import json
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Optional, get_type_hints
+
+import numpy as np
+import torch
+import typer
+
+from residua.cli.console import say
+from residua.datasets import open_dataset
+from residua.errors import InputError
+from residua.task import Dataset, ForgetTask, forget_classes, forget_indices, forget_samples
+
+DataOption = Annotated[
+    str,
+    typer.Option(
+        "--data",
+        metavar="NAME[:DIR]",
+        help="fashion-sample, or one of fashion-mnist, mnist, cifar10, cifar100, parquet, image-folder with its folder.",
+    ),
+]
+ForgetOption = Annotated[
+    str,
+    typer.Option(
+        "--forget",
+        metavar="WHAT",
+        help="class:6, classes:1,2, samples:50 (per class; samples:50:SEED), or indices:FILE (JSON list, .npy, or one number a line).",
+    ),
+]
+SeedOption = Annotated[int, typer.Option(help="Same seed, same machine: same numbers.")]
+DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")]
+
+
+def parse_forget(data: Dataset, words: str) -> ForgetTask:
+    """`class:6`, `classes:1,2`, `samples:50[:SEED]` or `indices:FILE` of this data set."""
+    kind, _, what = words.partition(":")
+    try:
+        if kind in ("class", "classes"):
+            return forget_classes(data, [_class(data, word) for word in what.split(",") if word])
+        if kind == "samples":
+            per_class, _, seed = what.partition(":")
+            return forget_samples(data, int(per_class), seed=int(seed or 0))
+        if kind == "indices":
+            return forget_indices(data, _read_indices(Path(what)))
+    except InputError:
+        raise
+    except ValueError:
+        pass
+    raise InputError(
+        f"--forget {words!r} is not understood; write class:6, classes:1,2, samples:50 or indices:FILE"
+    )
+
+
+def _class(data: Dataset, word: str) -> int:
+    return data.class_names.index(word) if word in data.class_names else int(word)
+
+
+def _read_indices(path: Path) -> torch.Tensor:
+    if not path.is_file():
+        raise InputError(f"{path} does not exist; give a file of training indices after indices:")
+    try:
+        if path.suffix == ".npy":
+            found = np.load(path, allow_pickle=False)
+        elif path.suffix == ".json":
+            found = np.asarray(json.loads(path.read_text()))
+        else:
+            found = np.asarray([int(line) for line in path.read_text().split()], dtype=np.int64)
+        return torch.as_tensor(found)
+    except (ValueError, TypeError, UnicodeDecodeError, EOFError) as error:
+        raise InputError(
+            f"{path} does not hold training indices ({error}); write one whole number a line"
+        ) from error
+
+
+def open_task(data: str, forget: str) -> ForgetTask:
+    """The task, and a word about equal images on two sides of it."""
+    task = parse_forget(open_dataset(data), forget)
+    for sides, pairs in task.duplicates().items():
+        if pairs:
+            say(
+                f"note: {len(pairs)} pairs of exactly equal images in {sides} (first: {pairs[0][0]} and {pairs[0][1]})"
+            )
+    return task
+
+
+def choose_device(name: str) -> torch.device:
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(
+            f"--device {name} cannot be used here ({str(error).splitlines()[0]}); try cpu"
+        ) from error
+    return device
+
+
+def command_line() -> str:
+    """The command as it was typed, for the record."""
+    return shlex.join(["residua", *sys.argv[1:]])
+
+
+def with_fields(settings: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Every field of this dataclass becomes an option; those given reach the command as `fields`."""
+    hints = get_type_hints(settings)
+    names = [field.name for field in dataclasses.fields(settings)]
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        own = inspect.signature(command, eval_str=True)
+        shared = [p for name, p in own.parameters.items() if name != "fields"]
+        added = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=Annotated[
+                    Optional[hints[name]],  # noqa: UP045 (typer reads it at run time)
+                    typer.Option(help=f"Field of {settings.__name__}.", rich_help_panel=settings.__name__),
+                ],
+            )
+            for name in names
+        ]
+
+        @functools.wraps(command)
+        def call(**given: Any) -> Any:
+            fields = {name: value for name in names if (value := given.pop(name)) is not None}
+            return command(**given, fields=fields)
+
+        call.__signature__ = own.replace(parameters=shared + added)  # type: ignore[attr-defined]
+        call.__annotations__ = {p.name: p.annotation for p in shared + added}
+        return call
+
+    return decorate

@@ -1,0 +1,1 @@
+"""Data that come with the package, their licence, and the script that made them."""

@@ -1,0 +1,37 @@
+"""Files that are either whole or not there."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from residua.errors import InputError
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Call `write` with a temporary name beside `path`, then rename it: readers never see a part."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written ({error.strerror}); choose another place") from error
+    os.close(handle)
+    part = Path(name)
+    try:
+        write(part)
+        with part.open("rb") as written:
+            os.fsync(written.fileno())
+        part.chmod(0o666 & ~_umask())
+        part.replace(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written ({error.strerror}); choose another place") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,25 @@
+"""Networks: functions that build a Classifier. Adding one is one file and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from residua.classifier import Classifier
+from residua.errors import InputError
+from residua.networks.resnet import resnet18, resnet50
+from residua.networks.vit import vit
+
+__all__ = ["NETWORKS", "build", "resnet18", "resnet50", "vit"]
+
+NETWORKS: dict[str, Callable[..., Classifier]] = {"resnet18": resnet18, "resnet50": resnet50, "vit": vit}
+
+
+def build(network: str, **fields: Any) -> Classifier:
+    """The network of this name; `fields` are the arguments of its function."""
+    if network not in NETWORKS:
+        raise InputError(f"network {network!r} is unknown; choose one of {', '.join(NETWORKS)}")
+    try:
+        return NETWORKS[network](**fields)
+    except TypeError as error:
+        raise InputError(f"{network} cannot be built from {fields}: {error}; correct the fields") from error

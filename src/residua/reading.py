@@ -1,0 +1,16 @@
+"""Reading: what a measure found in one model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Named numbers, and the arrays behind them from which others can be computed later."""
+
+    values: Mapping[str, float]
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)

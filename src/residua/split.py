@@ -1,0 +1,217 @@
+"""Split: examples and the labels we give them, and how they become batches."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from residua.errors import InputError
+
+
+class Images(Protocol):
+    """Where the pixels live. Nothing outside this file and `datasets/` looks further."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height, width of every image."""
+
+    def __len__(self) -> int: ...
+
+    def stream(self, batches: Iterable[Tensor], device: torch.device) -> Iterator[Tensor]:
+        """For each tensor of indices, the uint8 images (n, C, H, W) on `device`, in that order."""
+
+    def digests(self) -> list[bytes]:
+        """A hash of each image's content; equal images have equal digests."""
+
+
+class MemoryImages:
+    """Images as one uint8 tensor (N, H, W, C): in memory, copied once to each device that
+    asks, or mapped from a file (`resident=False`), then read a batch at a time."""
+
+    def __init__(self, pixels: Tensor, *, resident: bool = True) -> None:
+        self.pixels = pixels
+        self.resident = resident
+        self._copies: dict[torch.device, Tensor] = {}
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        _, height, width, channels = self.pixels.shape
+        return channels, height, width
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def _on(self, device: torch.device) -> Tensor:
+        if not self.resident or device == self.pixels.device:
+            return self.pixels
+        if device not in self._copies:
+            self._copies[device] = self.pixels.to(device)
+        return self._copies[device]
+
+    def stream(self, batches: Iterable[Tensor], device: torch.device) -> Iterator[Tensor]:
+        pixels = self._on(device)
+        for index in batches:
+            # (n, H, W, C) seen as (n, C, H, W) is what PyTorch calls channels-last.
+            yield pixels[index.to(pixels.device)].to(device).permute(0, 3, 1, 2)
+
+    def digests(self) -> list[bytes]:
+        return self._digests
+
+    @cached_property
+    def _digests(self) -> list[bytes]:
+        return [
+            hashlib.blake2b(image.tobytes(), digest_size=16).digest()
+            for chunk in self.pixels.cpu().split(4096)
+            for image in chunk.contiguous().numpy()
+        ]
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Random crop and horizontal flip, drawn for each sample, done for the whole batch at once.
+
+    The image is framed by `crop` black pixels and a window of its own size is cut at a
+    uniformly random place; with `flip`, half of the windows are mirrored. Both are one gather.
+    """
+
+    crop: int = 0
+    flip: bool = False
+
+    def __call__(self, images: Tensor) -> Tensor:
+        n, _, height, width = images.shape
+        device = images.device
+        # Drawn on the CPU, so that a seed means the same on every device.
+        top, left = (torch.randint(0, 2 * self.crop + 1, (n, 1)) for _ in range(2))
+        mirrored = torch.rand(n, 1) < (0.5 if self.flip else 0.0)
+        rows = top + torch.arange(height)
+        cols = left + torch.where(mirrored, torch.arange(width).flip(0), torch.arange(width))
+        border = (0, 0, self.crop, self.crop, self.crop, self.crop)
+        framed = F.pad(images.permute(0, 2, 3, 1), border)
+        sample = torch.arange(n, device=device)[:, None, None]
+        cut = framed[sample, rows.to(device)[:, :, None], cols.to(device)[:, None, :]]
+        return cut.permute(0, 3, 1, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Examples and the labels we give them.
+
+    A split is an index into images that several splits share: forget, retain and test are
+    views, never copies. `labels[i]` belongs to `images[index[i]]`. Pixels stay uint8 and become
+    (x / 255 - mean) / std per batch, resized to `size` x `size` where `size` is given.
+    """
+
+    images: Images
+    index: Tensor
+    labels: Tensor
+    classes: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.index) != len(self.labels):
+            raise InputError(
+                f"a split has {len(self.index)} images but {len(self.labels)} labels; "
+                "give one label for each image"
+            )
+        if len(self.labels) and not 0 <= int(self.labels.min()) <= int(self.labels.max()) < self.classes:
+            raise InputError(
+                f"labels run from {int(self.labels.min())} to {int(self.labels.max())}, expected "
+                f"0 to {self.classes - 1} for {self.classes} classes; correct the labels or the number of classes"
+            )
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height, width of a batch's images."""
+        channels, height, width = self.images.shape
+        return (channels, self.size, self.size) if self.size else (channels, height, width)
+
+    def subset(self, positions: Tensor) -> Split:
+        """The examples at these positions of this split, in that order."""
+        return replace(self, index=self.index[positions], labels=self.labels[positions])
+
+    def relabel(self, labels: Tensor) -> Split:
+        """The same examples under other labels."""
+        return replace(self, labels=labels.to(torch.int64).cpu())
+
+    def joined(self, other: Split) -> Split:
+        """The examples of both; they must be views of the same images."""
+        if other.images is not self.images:
+            raise InputError("two splits of different images cannot be joined; take both from one data set")
+        return replace(
+            self, index=torch.cat([self.index, other.index]), labels=torch.cat([self.labels, other.labels])
+        )
+
+    def counts(self) -> list[int]:
+        """How many examples each class has."""
+        return torch.bincount(self.labels, minlength=self.classes).tolist()
+
+    def digest(self) -> str:
+        """SHA-256 of the examples and labels, in order."""
+        digests = self.images.digests()
+        sha = hashlib.sha256(repr((self.shape, self.classes)).encode())
+        for i in self.index.tolist():
+            sha.update(digests[i])
+        sha.update(self.labels.numpy().tobytes())
+        return sha.hexdigest()
+
+    def batches(
+        self,
+        batch: int,
+        *,
+        shuffle: bool = False,
+        augment: Augmentation | None = None,
+        drop_last: bool = False,
+        device: torch.device | str = "cpu",
+    ) -> Batches:
+        """Batches of normalised images and labels on `device`; see `Batches`."""
+        if batch < 1:
+            raise InputError(f"batch is {batch}, expected at least 1")
+        return Batches(self, batch, shuffle, augment, drop_last, torch.device(device))
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """Can be iterated any number of times; with `shuffle`, each time in a fresh order.
+
+    Randomness comes from PyTorch's global generator, which the caller seeds.
+    """
+
+    split: Split
+    batch: int
+    shuffle: bool
+    augment: Augmentation | None
+    drop_last: bool
+    device: torch.device
+
+    def __len__(self) -> int:
+        n = len(self.split)
+        # A set smaller than one batch still gives one.
+        return max(n // self.batch, min(n, 1)) if self.drop_last else math.ceil(n / self.batch)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        split = self.split
+        order = torch.randperm(len(split)) if self.shuffle else torch.arange(len(split))
+        chunks = list(order.split(self.batch))[: len(self)] if len(split) else []
+        scale = 1 / (255 * torch.tensor(split.std, device=self.device).view(1, -1, 1, 1))
+        shift = -torch.tensor(split.mean, device=self.device).view(1, -1, 1, 1) * 255 * scale
+        streamed = split.images.stream((split.index[chunk] for chunk in chunks), self.device)
+        for chunk, images in zip(chunks, streamed, strict=True):
+            if self.augment:
+                images = self.augment(images)
+            x = images.to(torch.float32).mul_(scale).add_(shift)
+            if x.shape[1:] != split.shape:
+                x = F.interpolate(x, size=split.shape[1:], mode="bilinear", antialias=True)
+            yield x, split.labels[chunk].to(self.device)
