@@ -34,3 +34,12 @@ def task(data) -> rs.ForgetTask:
 def net() -> rs.Classifier:
     with rs.seeded(0):
         return rs.networks.resnet18(classes=4, channels=1, width=2)
+
+
+@pytest.fixture
+def one_thread():
+    """Small linear algebra is faster, and never depends on the number of cores."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from residua import datasets, measure, networks, recipes, unlearn
+from residua import compare, datasets, measure, networks, recipes, unlearn
 from residua.checkpoint import load, save
 from residua.classifier import Classifier, clone, freeze, reinitialise, thaw
 from residua.errors import InputError
+from residua.information import Information, mutual_information
 from residua.record import Record
 from residua.split import Augmentation, Split
 from residua.task import Dataset, ForgetTask, forget_classes, forget_indices, forget_samples
@@ -41,6 +42,9 @@ __all__ = [
     "watching",
     # measuring
     "measure",
+    "compare",
+    "Information",
+    "mutual_information",
     "Record",
     "InputError",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 
 from rich.console import Console
@@ -12,7 +13,8 @@ from rich.table import Table as RichTable
 from residua.report import Table
 from residua.training import Tick, watching
 
-out = Console(highlight=False, soft_wrap=True)
+# A table that goes to a file or a pipe is not cut at the usual 80 columns.
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 

@@ -12,13 +12,14 @@ from residua.checkpoint import save
 from residua.classifier import Classifier
 from residua.cli.console import say, show, training_bar
 from residua.cli.options import SeedOption, command_line
+from residua.compare import curve_fields
 from residua.datasets import fashion_sample
 from residua.files import write_atomically
-from residua.measure import Accuracy
+from residua.measure import Accuracy, InformationCurve
 from residua.networks import resnet18
 from residua.recipes import TINY, WIDTH
 from residua.record import Record, describe
-from residua.report import accuracy_table
+from residua.report import information_table
 from residua.task import ForgetTask, forget_classes
 from residua.training import seeded
 from residua.unlearn import Original, Random, Retrain, Unlearner
@@ -32,40 +33,49 @@ def demo(
     ),
     seed: SeedOption = 0,
 ) -> None:
-    """Forget class 6 (shirt) of the embedded Fashion-MNIST sample: Original, Retrain, Random."""
+    """Forget class 6 (shirt) of the embedded Fashion-MNIST sample: what models say, and what they know."""
     data = fashion_sample()
     task = forget_classes(data, FORGOTTEN)
     say(f"{data.name}: {len(data.train)} images; forgetting the {len(task.forget)} of class {FORGOTTEN}.")
     with seeded(seed), training_bar("training Original"):
         start = time.perf_counter()
         model = TINY(resnet18(classes=data.classes, channels=1, width=WIDTH["tiny"]), data.train)
-        seconds = {"Original": time.perf_counter() - start}
-    methods: tuple[Unlearner, ...] = (Original(), Retrain(TINY), Random())
+        trained = time.perf_counter() - start
+    methods: dict[str, Unlearner] = {
+        "Original": Original(),
+        "Retrain": Retrain(TINY),
+        "Retrain again": Retrain(TINY),
+        "Random": Random(),
+    }
     records = []
-    for i, method in enumerate(methods):
-        with seeded(seed + 1 + i), training_bar(f"training {method.label}"):
+    for i, (label, method) in enumerate(methods.items()):
+        with seeded(seed + 1 + i), training_bar(f"making {label}"):
             start = time.perf_counter()
             unlearned = method(model, task)
-            seconds.setdefault(method.label, time.perf_counter() - start)
-        records.append(_record(method, unlearned, task, seed, seconds[method.label]))
-        records[-1].write(out / "records")
-        save(unlearned, out / f"{method.label.lower()}.safetensors")
-    table = accuracy_table(records)
+            seconds = trained if label == "Original" else time.perf_counter() - start
+        with training_bar(f"critics of {label}"):
+            record = _record(label, method, unlearned, task, seed, seconds)
+        record.write(out / "records")
+        save(unlearned, out / f"{record.name}.safetensors")
+        records.append(record)
+    table = information_table(records)
     write_atomically(out / "table.md", lambda part: part.write_text(table.markdown()))
     write_atomically(out / "table.csv", lambda part: part.write_text(table.csv()))
     show(table)
     say(f"Table, records and checkpoints are in {out}/.")
 
 
-def _record(method: Unlearner, model: Classifier, task: ForgetTask, seed: int, seconds: float) -> Record:
-    measure = Accuracy()
+def _record(
+    label: str, method: Unlearner, model: Classifier, task: ForgetTask, seed: int, seconds: float
+) -> Record:
+    kept = curve_fields(InformationCurve()(model, task))
+    kept["readings"]["accuracy"] = dict(Accuracy()(model, task).values)
     return Record(
-        name=method.label.lower(),
+        name=label.lower().replace(" ", "-"),
         setting={"scale": "tiny", "network": model.architecture, "task": task.manifest()},
-        method=describe(method),
-        measures={measure.label: describe(measure)},
+        method=describe(method) | {"label": label},
         seeds={"training": seed},
-        readings={measure.label: dict(measure(model, task).values)},
         seconds={"method": seconds},
         command=command_line(),
+        **kept,
     )

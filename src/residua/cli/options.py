@@ -8,7 +8,7 @@ import inspect
 import json
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Optional, get_type_hints
 
@@ -111,10 +111,12 @@ def command_line() -> str:
     return shlex.join(["residua", *sys.argv[1:]])
 
 
-def with_fields(settings: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def with_fields(
+    settings: type, leave_out: Sequence[str] = ()
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Every field of this dataclass becomes an option; those given reach the command as `fields`."""
     hints = get_type_hints(settings)
-    names = [field.name for field in dataclasses.fields(settings)]
+    names = [field.name for field in dataclasses.fields(settings) if field.name not in leave_out]
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         own = inspect.signature(command, eval_str=True)

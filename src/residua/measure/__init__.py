@@ -6,10 +6,11 @@ from typing import Protocol
 
 from residua.classifier import Classifier
 from residua.measure.accuracy import Accuracy
+from residua.measure.information_curve import InformationCurve
 from residua.reading import Reading
 from residua.task import ForgetTask
 
-__all__ = ["MEASURES", "Accuracy", "Measure"]
+__all__ = ["MEASURES", "Accuracy", "InformationCurve", "Measure"]
 
 
 class Measure(Protocol):
@@ -20,4 +21,4 @@ class Measure(Protocol):
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading: ...
 
 
-MEASURES: tuple[type[Measure], ...] = (Accuracy,)
+MEASURES: tuple[type[Measure], ...] = (Accuracy, InformationCurve)

@@ -1,7 +1,16 @@
-"""Reports: records in, tables out."""
+"""Reports: records in, tables and figures out."""
 
 from __future__ import annotations
 
+from residua.report.calibration import calibration_figure, calibration_table
+from residua.report.information import information_table
 from residua.report.table import Table, accuracy_table, setting_line
 
-__all__ = ["Table", "accuracy_table", "setting_line"]
+__all__ = [
+    "Table",
+    "accuracy_table",
+    "calibration_figure",
+    "calibration_table",
+    "information_table",
+    "setting_line",
+]

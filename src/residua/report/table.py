@@ -59,10 +59,8 @@ def setting_line(record: Record) -> str:
         else f"{task['splits']['forget']['n']} samples"
     )
     size = f" (width {network['width']})" if "width" in network else ""
-    return (
-        f"{task['dataset']}, {network['network']}{size}, {what} forgotten, "
-        f"{setting['scale']} scale, seed {record.seeds['training']}"
-    )
+    seed = f", seed {record.seeds['training']}" if "training" in record.seeds else ""
+    return f"{task['dataset']}, {network['network']}{size}, {what} forgotten, {setting['scale']} scale{seed}"
 
 
 def _row(cells: Sequence[str]) -> str:

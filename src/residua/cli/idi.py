@@ -1,0 +1,85 @@
+"""`residua idi`: what the blocks of models still know."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from residua.checkpoint import load
+from residua.classifier import weights_digest
+from residua.cli.console import say, show, training_bar
+from residua.cli.options import (
+    DataOption,
+    DeviceOption,
+    ForgetOption,
+    choose_device,
+    command_line,
+    open_task,
+    with_fields,
+)
+from residua.compare import curve_fields
+from residua.files import write_atomically
+from residua.measure import Accuracy, InformationCurve
+from residua.record import Record
+from residua.report import information_table
+from residua.training import seeded
+from residua.unlearn import Random
+
+
+@with_fields(InformationCurve, leave_out=("blocks",))
+def idi(
+    original: Annotated[Path, typer.Option(help="Checkpoint of Original: IDI 1.")],
+    reference: Annotated[Path, typer.Option(help="Checkpoint of the reference, usually Retrain: IDI 0.")],
+    data: DataOption,
+    forget: ForgetOption,
+    models: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Other checkpoints to place between them.", metavar="[MODEL]..."),
+    ] = None,
+    random: Annotated[bool, typer.Option("--random", help="Also a network with random weights.")] = False,
+    scale: Annotated[str, typer.Option(help="What the table and records say of the scale.")] = "custom",
+    device: DeviceOption = "auto",
+    out: Annotated[Path | None, typer.Option(help="Write records and table to this folder.")] = None,
+    *,
+    fields: dict[str, Any],
+) -> None:
+    """Mutual information of the last blocks with what was to be forgotten, and IDI with its interval."""
+    where = choose_device(device)
+    task = open_task(data, forget)
+    expect = {"classes": task.classes, "channels": task.retain.shape[0]}
+    named = {"Original": original, "Retrain": reference} | {path.stem: path for path in models or []}
+    loaded = {label: load(path, expect=expect, device=str(where)) for label, path in named.items()}
+    if random:
+        with seeded(0):
+            loaded["Random"] = Random()(loaded["Original"], task)
+    measure = dataclasses.replace(InformationCurve(), **fields)
+    records = []
+    for label, model in loaded.items():
+        start = time.perf_counter()
+        with training_bar(f"critics of {label}"):
+            curve = measure(model, task)
+        kept = curve_fields(curve)
+        kept["readings"]["accuracy"] = dict(Accuracy()(model, task).values)
+        records.append(
+            Record(
+                name=re.sub(r"[^a-z0-9._-]+", "-", label.lower()).strip("-._") or "model",
+                setting={"scale": scale, "network": model.architecture, "task": task.manifest()},
+                method={"label": label, "weights": weights_digest(model)},
+                seeds={"critics": measure.seed},
+                seconds={"information": time.perf_counter() - start},
+                command=command_line(),
+                **kept,
+            )
+        )
+    table = information_table(records)
+    if out:
+        for record in records:
+            record.write(out)
+        write_atomically(out / "table.md", lambda part: part.write_text(table.markdown()))
+        say(f"Records and table are in {out}/.")
+    show(table)

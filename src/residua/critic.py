@@ -1,0 +1,133 @@
+"""Critics: scores s_c(z) that tell how much likelier label c is, given the features z.
+
+A critic models q(c | z) = softmax_c( s_c(z) + log p(c) ), with p the label frequencies of the whole
+data set. This is InfoNCE in which the labels of a batch are replaced by those of the data: for a
+discrete label the K x K matrix of scores has only |Y| distinct columns.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+# Strengths of the penalty (ridge / 2) |w|^2 on standardised features, from strong to weak. With many
+# labels the weights of all of them add up, and each has to be large where classes lie close together.
+TWO_LABELS, MORE_LABELS = (1e-1, 1e-2, 1e-3), (1e-3, 1e-6)
+WIDTH, EPOCHS, BATCH = 128, 12, 256
+
+
+class Standardised:
+    """Features brought to mean 0 and deviation 1 by what the fitting part says; then perhaps squared.
+
+    The squares let a linear critic see labels that differ in scale and not in mean.
+    """
+
+    def __init__(self, features: Tensor, *, squares: bool = False) -> None:
+        self.mean = features.mean(0)
+        self.scale = features.std(0).clamp_min(1e-12)
+        self.squares = squares
+
+    def __call__(self, features: Tensor) -> Tensor:
+        # Beyond ten deviations nothing is learned, and one outlier must not rule a square.
+        z = ((features - self.mean) / self.scale).clamp(-10, 10)
+        return torch.cat([z, (z.square() - 1) / math.sqrt(2)], dim=1) if self.squares else z
+
+
+def linear_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -> Tensor:
+    """Scores (ridges, n, |Y|) on `read` of linear critics fitted on `fit`, one for each ridge.
+
+    Minimises mean_i -log q(y_i | z_i) + (ridge / 2) |w|^2, a convex problem, to its end: by Newton's
+    method for two labels, by L-BFGS for more. Each ridge starts from the one before.
+    """
+    solve, ridges = (_newton, TWO_LABELS) if len(prior) == 2 else (_lbfgs, MORE_LABELS)
+    fit, read = F.pad(fit.double(), (0, 1), value=1.0), F.pad(read.double(), (0, 1), value=1.0)
+    weights = torch.zeros(fit.shape[1], len(prior), dtype=torch.float64)
+    found = []
+    for ridge in ridges:
+        weights = solve(fit, labels, prior.double().log(), ridge, weights)
+        found.append(read @ weights)
+    return torch.stack(found)
+
+
+def _newton(z: Tensor, y: Tensor, log_prior: Tensor, ridge: float, start: Tensor) -> Tensor:
+    n, d = z.shape
+    target = y.double()
+    offset = float(log_prior[1] - log_prior[0])
+    penalty = torch.full((d,), ridge, dtype=torch.float64)
+    penalty[-1] = 0.0
+
+    def objective(w: Tensor) -> float:
+        logit = z @ w + offset
+        return float((F.softplus(logit) - target * logit).mean() + (penalty * w.square()).sum() / 2)
+
+    w = start[:, 1] - start[:, 0]
+    value = objective(w)
+    for _ in range(50):
+        p = torch.sigmoid(z @ w + offset)
+        gradient = z.T @ (p - target) / n + penalty * w
+        hessian = (z.T * (p * (1 - p) / n).clamp_min(1e-9)) @ z + torch.diag(penalty)
+        hessian.diagonal().add_(1e-10)
+        step = torch.linalg.solve(hessian, gradient)
+        if float(step @ gradient) < 1e-10:
+            break
+        size = 1.0
+        while (lower := objective(w - size * step)) > value and size > 1e-6:
+            size /= 2
+        w, value = w - size * step, min(lower, value)
+    return torch.stack([torch.zeros_like(w), w], dim=1)
+
+
+def _lbfgs(z: Tensor, y: Tensor, log_prior: Tensor, ridge: float, start: Tensor) -> Tensor:
+    weights = start.clone().requires_grad_()
+    optimizer = torch.optim.LBFGS(
+        [weights], max_iter=60, tolerance_grad=1e-6, tolerance_change=1e-8, line_search_fn="strong_wolfe"
+    )
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        value = F.cross_entropy(z @ weights + log_prior, y) + ridge / 2 * weights[:-1].square().sum()
+        value.backward()
+        return value
+
+    optimizer.step(closure)
+    return weights.detach()
+
+
+def perceptron_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -> Tensor:
+    """Scores (1, n, |Y|) on `read` of a two-layer perceptron fitted on `fit`: what no line can see."""
+    fit, read, log_prior = fit.float(), read.float(), prior.float().log()
+    net = nn.Sequential(nn.Linear(fit.shape[1], WIDTH), nn.ReLU(), nn.Linear(WIDTH, len(prior)))
+    optimizer = torch.optim.AdamW(net.parameters(), lr=4e-3, weight_decay=1e-2)
+    batches = max(1, len(fit) // BATCH)
+    total = EPOCHS * batches
+    for step in range(total):
+        if step % batches == 0:
+            order = torch.randperm(len(fit))
+        chosen = order[(step % batches) * BATCH : (step % batches + 1) * BATCH]
+        for group in optimizer.param_groups:
+            group["lr"] = 4e-3 * (1 + math.cos(math.pi * step / total)) / 2
+        loss = F.cross_entropy(net(fit[chosen]) + log_prior, labels[chosen])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    with torch.no_grad():
+        return net(read).double()[None]
+
+
+class NetworkCritic(nn.Module):
+    """The paper's critic of block l: s_c(z) = f(z) . g(c).
+
+    f is the rest of the network, drawn anew, with a projection to `dim` numbers; g is one trainable
+    vector for each label.
+    """
+
+    def __init__(self, rest: nn.Module, width: int, labels: int, dim: int) -> None:
+        super().__init__()
+        self.f = nn.Sequential(rest, nn.Linear(width, dim))
+        self.g = nn.Parameter(torch.randn(labels, dim) / math.sqrt(dim))
+
+    def forward(self, z: Tensor) -> Tensor:
+        return self.f(z) @ self.g.T
