@@ -27,7 +27,14 @@ def save(model: Classifier, path: str | Path) -> None:
         )
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     metadata = {KEY: json.dumps(model.architecture, sort_keys=True)}
-    write_atomically(Path(path), lambda part: save_file(tensors, part, metadata=metadata))
+
+    def write(part: Path) -> None:
+        try:
+            save_file(tensors, part, metadata=metadata)
+        except SafetensorError as error:
+            raise InputError(f"{path} cannot be written ({error}); choose another place") from error
+
+    write_atomically(Path(path), write)
 
 
 def load(path: str | Path, *, expect: dict[str, Any] | None = None, device: str = "cpu") -> Classifier:

@@ -82,7 +82,7 @@ class Classifier(nn.Module):
 
     def train(self, mode: bool = True) -> Classifier:
         super().train(mode)
-        _keep_frozen(self)
+        keep_frozen(self)
         return self
 
     def _checked(self, block: int) -> int:
@@ -113,7 +113,7 @@ def thaw(module: Module) -> Module:
     return module.requires_grad_(True)
 
 
-def _keep_frozen(module: nn.Module) -> None:
+def keep_frozen(module: nn.Module) -> None:
     for part in module.modules():
         if "residua_frozen" in part.__dict__:
             part.training = False

@@ -56,9 +56,13 @@ def autocast(precision: Precision, device: torch.device) -> Iterator[None]:
 
 
 def _has_amx() -> bool:
+    return "AMX" in os.environ.get("ONEDNN_MAX_CPU_ISA", "AMX") and _announces_amx()
+
+
+@cache
+def _announces_amx() -> bool:
     cpuinfo = Path("/proc/cpuinfo")
-    allowed = "AMX" in os.environ.get("ONEDNN_MAX_CPU_ISA", "AMX")
-    return allowed and cpuinfo.exists() and "amx_bf16" in cpuinfo.read_text()
+    return cpuinfo.exists() and "amx_bf16" in cpuinfo.read_text()
 
 
 @cache

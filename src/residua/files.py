@@ -31,6 +31,15 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         part.unlink(missing_ok=True)
 
 
+def check_place(path: Path) -> None:
+    """Say before the work, not after it, that `path` cannot be written."""
+    folder = next(folder for folder in path.absolute().parents if folder.exists())
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(
+            f"{path} cannot be written ({folder} is no folder to write to); choose another place"
+        )
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

@@ -55,7 +55,12 @@ def mutual_information(
     The critic is a weighted sum of linear critics, linear critics on squares, and a small
     perceptron; the weights are found on unseen scores too, so that what does not help does not hurt.
     """
-    z = torch.as_tensor(features).detach().cpu().flatten(1)
+    if not 2 <= folds <= FEWEST:
+        raise InputError(f"folds is {folds}, expected 2 to {FEWEST}")
+    z = torch.as_tensor(features).detach().cpu()
+    if z.ndim < 2:
+        raise InputError(f"features have shape {tuple(z.shape)}, expected one row for each sample")
+    z = z.flatten(1)
     y = check_labels(torch.as_tensor(labels).detach().cpu(), len(z))
     if not z.is_floating_point():
         z = z.float()

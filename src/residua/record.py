@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import json
 import platform
-import zipfile
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from residua.errors import InputError
 from residua.files import write_atomically
+
+NAME = r"^[a-z0-9][a-z0-9._-]*$"
 
 
 class DamagedRecord(InputError):
@@ -34,7 +35,7 @@ class Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
 
     schema_version: Literal[1] = 1
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
+    name: str = Field(pattern=NAME)
     setting: dict[str, Any]
     method: dict[str, Any]
     measures: dict[str, dict[str, Any]] = {}
@@ -60,14 +61,21 @@ class Record(BaseModel):
         }
 
     def write(self, folder: str | Path) -> Path:
-        """Write `NAME.json` (and `NAME.npz` for arrays) into `folder`; each is whole or absent."""
+        """Write `NAME.json` (and `NAME.HASH.npz` for arrays) into `folder`; each is whole or absent."""
         folder = Path(folder)
         body = self._body()
-        if self.arrays:
-            write_atomically(folder / f"{self.name}.npz", self._write_arrays)
-        text = json.dumps(body | {"sha256": _hash(body)}, indent=1, ensure_ascii=False) + "\n"
+        if "file" in self.arrays:
+            raise InputError(
+                "an array cannot be recorded under the name file, which NumPy keeps for itself; rename it"
+            )
         path = folder / f"{self.name}.json"
+        arrays, before = _beside(folder, self.name, body["arrays"]), _arrays_before(path)
+        if self.arrays:
+            write_atomically(arrays, self._write_arrays)
+        text = json.dumps(body | {"sha256": _hash(body)}, indent=1, ensure_ascii=False) + "\n"
         write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
+        if before and before != arrays:
+            before.unlink(missing_ok=True)
         return path
 
     def _write_arrays(self, part: Path) -> None:
@@ -82,7 +90,7 @@ class Record(BaseModel):
             body = json.loads(path.read_text(encoding="utf-8"))
             claimed = body.pop("sha256")
             hashes = body.pop("arrays")
-            arrays = _read_arrays(path.with_suffix(".npz"), hashes) if hashes else {}
+            arrays = _read_arrays(_beside(path.parent, path.stem, hashes), hashes) if hashes else {}
             record = cls(**body, arrays=arrays)
         except FileNotFoundError as error:
             raise InputError(f"record {error.filename} does not exist; give the path of a record") from error
@@ -93,7 +101,9 @@ class Record(BaseModel):
             raise DamagedRecord(
                 f"record {path} is damaged: {field or 'it'} {error.errors()[0]['msg']}; make it again"
             ) from error
-        except (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+        except DamagedRecord:
+            raise
+        except Exception as error:  # bytes that are not what was written make any parser stumble
             raise DamagedRecord(f"record {path} is damaged ({error}); make it again") from error
         if record.sha256 != claimed:
             raise DamagedRecord(
@@ -132,8 +142,22 @@ def _array_hash(array: np.ndarray) -> str:
     return hashlib.sha256(head + np.ascontiguousarray(array).tobytes()).hexdigest()
 
 
+def _beside(folder: Path, name: str, hashes: dict[str, str]) -> Path:
+    """Named by content, so that arrays written for a new record never spoil the old one."""
+    return folder / f"{name}.{_hash(hashes)[:12]}.npz"
+
+
+def _arrays_before(path: Path) -> Path | None:
+    """The arrays of the record that is about to be replaced."""
+    try:
+        hashes = json.loads(path.read_text(encoding="utf-8"))["arrays"]
+        return _beside(path.parent, path.stem, hashes) if hashes else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def _read_arrays(path: Path, hashes: dict[str, str]) -> dict[str, np.ndarray]:
-    with np.load(path, allow_pickle=False) as file:
+    with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     for name in sorted(hashes.keys() | arrays.keys()):
         if name not in arrays or name not in hashes or _array_hash(arrays[name]) != hashes[name]:

@@ -144,7 +144,7 @@ def forget_indices(data: Dataset, ids: Sequence[int] | Tensor) -> ForgetTask:
     index = torch.as_tensor(ids)
     if not index.numel():
         raise InputError(f"the forget set of {data.name} is empty; name what to forget")
-    if index.ndim != 1 or index.is_floating_point() or index.dtype == torch.bool:
+    if index.ndim != 1 or index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
         raise InputError("forget indices must be a list of whole numbers, one for each training example")
     n = len(data.train)
     if not 0 <= int(index.min()) <= int(index.max()) < n:
@@ -166,6 +166,8 @@ def _task(data: Dataset, chosen: Tensor) -> ForgetTask:
     touched = torch.unique(train.labels[chosen])
     whole = not torch.isin(train.labels[~chosen], touched).any()
     asked = torch.isin(test.labels, touched) if whole else torch.zeros(len(test), dtype=torch.bool)
+    if asked.all():
+        raise InputError(f"the test data of {data.name} hold nothing but forgotten classes; add others")
     return ForgetTask(
         dataset=data.name,
         scenario="class" if whole else "random",

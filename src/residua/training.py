@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from residua.classifier import Classifier, clone
+from residua.classifier import Classifier, clone, keep_frozen
 from residua.device import Precision, autocast, keep_memory
 from residua.errors import Diverged, InputError
 from residua.split import Augmentation, Split
@@ -53,8 +53,8 @@ _watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
 def watching(watcher: Watcher) -> Iterator[None]:
     """Every `descend` inside the body reports to `watcher`: progress bars, trajectories.
 
-    A watcher may look at `tick.model` when `tick.epoch_done`; the mode, the weights and the
-    random state are put back as they were, so that watching changes nothing.
+    A watcher may look at `tick.model`, which is best done when `tick.epoch_done`: the mode and the random
+    state are put back as they were, so that watching changes nothing.
     """
     token = _watchers.set((*_watchers.get(), watcher))
     try:
@@ -69,6 +69,8 @@ def seeded(seed: int) -> Iterator[None]:
     state = torch.get_rng_state()
     gpu = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     deterministic = torch.backends.cudnn.deterministic
+    if not -(2**63) <= seed < 2**63:
+        raise InputError(f"seed {seed} does not fit into 64 bits; choose a smaller one")
     torch.manual_seed(seed)
     torch.backends.cudnn.deterministic = True
     try:
@@ -92,13 +94,13 @@ def rate(schedule: Schedule, progress: float, warmup: float = 0.0) -> float:
 
     It rises linearly during `warmup`, then stays or falls as (1 + cos(pi t)) / 2.
     """
+    if schedule not in ("constant", "cosine"):
+        raise InputError(f"schedule {schedule!r} is unknown; choose constant or cosine")
     if progress < warmup:
         return progress / warmup
     if schedule == "constant":
         return 1.0
-    if schedule == "cosine":
-        return (1 + math.cos(math.pi * (progress - warmup) / (1 - warmup))) / 2
-    raise InputError(f"schedule {schedule!r} is unknown; choose constant or cosine")
+    return (1 + math.cos(math.pi * (progress - warmup) / (1 - warmup))) / 2
 
 
 def descend(
@@ -134,7 +136,7 @@ def descend(
     steps = len(batches)
     history = []
     for epoch in range(1, epochs + 1):
-        model.train()
+        keep_frozen(model.train())
         total = torch.zeros((), device=device)
         for step, batch in enumerate(batches, start=1):
             factor = rate(schedule, (epoch - 1 + (step - 1) / steps) / epochs, warmup)
@@ -174,7 +176,7 @@ def _tell(tick: Tick) -> None:
     for watcher in watchers:
         watcher(tick)
     torch.set_rng_state(state)
-    tick.model.train()
+    keep_frozen(tick.model.train())
 
 
 @dataclass(frozen=True)
@@ -196,6 +198,16 @@ class Pretraining:
     crop: int = 4
     flip: bool = True
     precision: Precision = "auto"
+
+    def __post_init__(self) -> None:
+        for name, low in (("lr", 0), ("momentum", 0), ("weight_decay", 0), ("crop", 0), ("clip", 0)):
+            value = getattr(self, name)
+            if value is not None and value < low:
+                raise InputError(f"{name} is {value}, expected {low} or more")
+        if not 0 <= self.warmup < 1:
+            raise InputError(f"warmup is {self.warmup}, expected a share of the training from 0 to below 1")
+        if self.nesterov and not self.momentum:
+            raise InputError("nesterov is on but momentum is 0; give a momentum or turn nesterov off")
 
     def __call__(self, model: Classifier, split: Split) -> Classifier:
         """A trained copy of `model`."""

@@ -109,11 +109,15 @@ def test_ratios_keep_all_of_forget_and_some_of_retain(task, ratio, kept):
         ({"blocks": (6,)}, "block 6 does not exist"),
         ({"blocks": (0,)}, "block 0 does not exist"),
         ({"last": 9}, "does not exist"),
+        ({"last": 0}, "last is 0, expected at least 1"),
+        ({"folds": 1}, "folds is 1, expected at least 2"),
+        ({"restarts": 0}, "restarts is 0"),
+        ({"protocol": "guess"}, "protocol 'guess' is unknown"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(net, task, settings, sentence):
     with pytest.raises(rs.InputError, match=sentence):
-        InformationCurve(epochs=1, **settings)(net, task)
+        InformationCurve(**{"epochs": 1} | settings)(net, task)
 
 
 def test_too_few_forgotten_samples_are_refused(data, net):

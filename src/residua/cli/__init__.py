@@ -63,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         complain("interrupted; nothing was left half-written")
         return 130
+    if code == 130:
+        complain("interrupted; nothing was left half-written")
     return code if isinstance(code, int) else 0
 
 

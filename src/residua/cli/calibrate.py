@@ -14,7 +14,7 @@ import typer
 from residua.calibration import PROBLEMS, Calibration, Problem, calibrate
 from residua.cli.console import say, show
 from residua.errors import InputError
-from residua.files import write_atomically
+from residua.files import check_place, write_atomically
 from residua.information import entropy
 from residua.record import Record
 from residua.report import calibration_figure, calibration_table
@@ -38,6 +38,7 @@ def calibration(
     if unknown:
         names = ", ".join(problem.name for problem in PROBLEMS)
         raise InputError(f"there is no problem {unknown[0]!r}, only {names}; choose one")
+    check_place(out / "table.md")
     chosen = [problem for problem in PROBLEMS if not only or problem.name in only]
     waiting = [problem for problem in chosen if not _finished(out, problem, repeats)]
     # Small problems run best on one thread each.

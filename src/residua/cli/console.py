@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from residua.report import Table
 from residua.training import Tick, watching
 
 # A table that goes to a file or a pipe is not cut at the usual 80 columns.
-out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+out = Console(highlight=False, emoji=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
+err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 def complain(sentence: str) -> None:
@@ -31,7 +32,7 @@ def show(table: Table) -> None:
     for i, column in enumerate(table.columns):
         rich.add_column(column, justify="left" if i == 0 else "right")
     for row in table.rows:
-        rich.add_row(*row)
+        rich.add_row(*map(Text, row))
     out.print(rich)
     if table.note:
         out.print(table.note, markup=False)
@@ -73,5 +74,5 @@ def download_bar() -> Iterator[Progress]:
         TextColumn("{task.percentage:.0f} %"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=err) as progress:
+    with Progress(*columns, console=err, disable=not err.is_terminal) as progress:
         yield progress

@@ -14,7 +14,7 @@ from residua.cli.console import say, show, training_bar
 from residua.cli.options import SeedOption, command_line
 from residua.compare import curve_fields
 from residua.datasets import fashion_sample
-from residua.files import write_atomically
+from residua.files import check_place, write_atomically
 from residua.measure import Accuracy, InformationCurve
 from residua.networks import resnet18
 from residua.recipes import TINY, WIDTH
@@ -34,6 +34,7 @@ def demo(
     seed: SeedOption = 0,
 ) -> None:
     """Forget class 6 (shirt) of the embedded Fashion-MNIST sample: what models say, and what they know."""
+    check_place(out / "table.md")
     data = fashion_sample()
     task = forget_classes(data, FORGOTTEN)
     say(f"{data.name}: {len(data.train)} images; forgetting the {len(task.forget)} of class {FORGOTTEN}.")

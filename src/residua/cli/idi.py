@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from residua.checkpoint import load
 from residua.classifier import weights_digest
 from residua.cli.console import say, show, training_bar
 from residua.cli.options import (
@@ -19,11 +18,12 @@ from residua.cli.options import (
     ForgetOption,
     choose_device,
     command_line,
+    load_for,
     open_task,
     with_fields,
 )
 from residua.compare import curve_fields
-from residua.files import write_atomically
+from residua.files import check_place, write_atomically
 from residua.measure import Accuracy, InformationCurve
 from residua.record import Record
 from residua.report import information_table
@@ -49,11 +49,12 @@ def idi(
     fields: dict[str, Any],
 ) -> None:
     """Mutual information of the last blocks with what was to be forgotten, and IDI with its interval."""
+    if out:
+        check_place(out / "table.md")
     where = choose_device(device)
     task = open_task(data, forget)
-    expect = {"classes": task.classes, "channels": task.retain.shape[0]}
     named = {"Original": original, "Retrain": reference} | {path.stem: path for path in models or []}
-    loaded = {label: load(path, expect=expect, device=str(where)) for label, path in named.items()}
+    loaded = {label: load_for(task, path, where) for label, path in named.items()}
     if random:
         with seeded(0):
             loaded["Random"] = Random()(loaded["Original"], task)

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from residua.checkpoint import load
 from residua.cli.console import out, show
-from residua.cli.options import DataOption, DeviceOption, ForgetOption, choose_device, open_task
+from residua.cli.options import DataOption, DeviceOption, ForgetOption, choose_device, load_for, open_task
 from residua.measure import Accuracy
 from residua.report import Table
 
@@ -25,8 +24,7 @@ def measure(
     """UA, RA and TA of each model."""
     where = choose_device(device)
     task = open_task(data, forget)
-    expect = {"classes": task.classes, "channels": task.retain.shape[0]}
-    loaded = [(path, load(path, expect=expect, device=str(where))) for path in models]
+    loaded = [(path, load_for(task, path, where)) for path in models]
     readings = [(path.stem, dict(Accuracy()(model, task).values)) for path, model in loaded]
     if as_json:
         out.print_json(json.dumps([{"model": name} | values for name, values in readings]))

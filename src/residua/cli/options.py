@@ -8,6 +8,7 @@ import inspect
 import json
 import shlex
 import sys
+import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Optional, get_type_hints
@@ -16,6 +17,8 @@ import numpy as np
 import torch
 import typer
 
+from residua.checkpoint import load
+from residua.classifier import Classifier
 from residua.cli.console import say
 from residua.datasets import open_dataset
 from residua.errors import InputError
@@ -39,6 +42,30 @@ ForgetOption = Annotated[
 ]
 SeedOption = Annotated[int, typer.Option(help="Same seed, same machine: same numbers.")]
 DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")]
+
+# One word per idea: a field of this name means the same in every method and measure.
+FIELD_HELP = {
+    "epochs": "Passes over the data.",
+    "batch": "Samples in a step.",
+    "lr": "Learning rate.",
+    "label_lr": "Learning rate of the critic's vector of each label.",
+    "momentum": "Momentum of SGD.",
+    "weight_decay": "L2 penalty on the weights.",
+    "schedule": "Learning rate after the warm-up.",
+    "warmup": "Share of the training in which the learning rate rises.",
+    "nesterov": "Nesterov's momentum.",
+    "clip": "Largest norm of the gradient.",
+    "crop": "Black border, in pixels, of the random crop.",
+    "flip": "Random horizontal flip.",
+    "precision": "Number format of the arithmetic; auto takes bfloat16 where it pays.",
+    "last": "How many of the last blocks.",
+    "ratio": "Retain samples to keep: all, 1:5 (forget : retain) or 10%.",
+    "protocol": "Read critics on unseen data, or as the paper seems to.",
+    "folds": "Parts that take turns in being unseen.",
+    "restarts": "Times that each critic is fitted.",
+    "dim": "Numbers to which a critic projects.",
+    "seed": "Seed of the critics and folds.",
+}
 
 
 def parse_forget(data: Dataset, words: str) -> ForgetTask:
@@ -70,13 +97,24 @@ def _read_indices(path: Path) -> torch.Tensor:
         raise InputError(f"{path} does not exist; give a file of training indices after indices:")
     try:
         if path.suffix == ".npy":
-            found = np.load(path, allow_pickle=False)
+            with path.open("rb") as file:
+                found = np.load(file, allow_pickle=False)
+                if isinstance(found, np.ndarray) and found.dtype.kind in "iu":
+                    found = found.astype(np.int64)
         elif path.suffix == ".json":
             found = np.asarray(json.loads(path.read_text()))
         else:
             found = np.asarray([int(line) for line in path.read_text().split()], dtype=np.int64)
         return torch.as_tensor(found)
-    except (ValueError, TypeError, UnicodeDecodeError, EOFError) as error:
+    except (
+        ValueError,
+        TypeError,
+        EOFError,
+        OverflowError,
+        RecursionError,
+        MemoryError,
+        zipfile.BadZipFile,
+    ) as error:
         raise InputError(
             f"{path} does not hold training indices ({error}); write one whole number a line"
         ) from error
@@ -93,12 +131,25 @@ def open_task(data: str, forget: str) -> ForgetTask:
     return task
 
 
+def load_for(task: ForgetTask, path: Path, device: torch.device) -> Classifier:
+    """The classifier in this checkpoint, which must fit the task's images and classes."""
+    channels, height, width = task.retain.shape
+    model = load(path, expect={"classes": task.classes, "channels": channels}, device=str(device))
+    image = model.architecture.get("image")
+    if image is not None and (height, width) != (image, image):
+        raise InputError(
+            f"checkpoint {path} takes images of {image} x {image} pixels, but those of {task.dataset} have "
+            f"{height} x {width}; give the checkpoint that belongs to this data"
+        )
+    return model
+
+
 def choose_device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
+        torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
         raise InputError(
             f"--device {name} cannot be used here ({str(error).splitlines()[0]}); try cpu"
@@ -128,7 +179,7 @@ def with_fields(
                 default=None,
                 annotation=Annotated[
                     Optional[hints[name]],  # noqa: UP045 (typer reads it at run time)
-                    typer.Option(help=f"Field of {settings.__name__}.", rich_help_panel=settings.__name__),
+                    typer.Option(help=FIELD_HELP.get(name), rich_help_panel=settings.__name__),
                 ],
             )
             for name in names

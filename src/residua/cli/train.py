@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -23,10 +24,11 @@ from residua.cli.options import (
 )
 from residua.device import resolve_precision
 from residua.errors import InputError
+from residua.files import check_place
 from residua.measure import Accuracy
 from residua.networks import build
 from residua.recipes import WIDTH, Scale, pretraining
-from residua.record import Record, describe
+from residua.record import NAME, Record, describe
 from residua.report import accuracy_table
 from residua.training import Pretraining, seeded
 
@@ -65,6 +67,12 @@ def train(
         raise InputError(f"--out {out} must end in .safetensors, the only format that is written")
     if record and record.suffix != ".json":
         raise InputError(f"--record {record} must end in .json")
+    if record and not re.fullmatch(NAME, record.stem):
+        raise InputError(
+            f"--record {record} must be named in small letters, digits, dots and dashes; rename it"
+        )
+    for path in filter(None, (out, record)):
+        check_place(path)
     where = choose_device(device)
     task = open_task(data, forget)
     settings = dataclasses.replace(pretraining(scale, task.dataset, network), **fields)
@@ -73,7 +81,10 @@ def train(
     if network == "vit":
         shape |= {"variant": variant, "image": size, "patch": patch}
     else:
-        shape |= {"width": width or WIDTH[scale], "stem": "imagenet" if size > 64 else "cifar"}
+        shape |= {
+            "width": WIDTH[scale] if width is None else width,
+            "stem": "imagenet" if size > 64 else "cifar",
+        }
     label = "Retrain" if retrain else "Original"
     with seeded(seed), training_bar(label):
         start = time.perf_counter()

@@ -40,4 +40,8 @@ def open_dataset(spec: str, *, size: int | None = None) -> Dataset:
         raise unknown("data set", name, [*EMBEDDED, *ON_DISK])
     if not dir:
         raise InputError(f"{spec} names no folder, expected {name}:DIR; add the folder that holds the data")
-    return ON_DISK[name](folder(Path(dir).expanduser()), **options)
+    try:
+        place = Path(dir).expanduser()
+    except RuntimeError as error:
+        raise InputError(f"{dir} names the home of nobody here; write the folder out") from error
+    return ON_DISK[name](folder(place), **options)

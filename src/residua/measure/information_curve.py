@@ -66,6 +66,7 @@ class InformationCurve:
     label = "information"
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Curve:
+        self._check()
         blocks = self._blocks(model)
         with seeded(self.seed):
             split, labels = asked(task, self.ratio)
@@ -81,6 +82,14 @@ class InformationCurve:
                 _curves.pop(next(iter(_curves)))
             _curves[key] = self._measure(model, split, y, blocks, about)
         return _curves[key]
+
+    def _check(self) -> None:
+        if self.protocol not in ("held-out", "paper"):
+            raise InputError(f"protocol {self.protocol!r} is unknown; choose held-out or paper")
+        least = {"folds": 2, "restarts": 1, "epochs": 1, "batch": 2, "dim": 1, "last": 1}
+        for name, fewest in least.items():
+            if getattr(self, name) < fewest:
+                raise InputError(f"{name} is {getattr(self, name)}, expected at least {fewest}")
 
     def _blocks(self, model: Classifier) -> list[int]:
         blocks = (

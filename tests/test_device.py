@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import residua as rs
+from residua import device
+from residua.device import autocast, keep_memory, memory_budget, resolve_precision
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+
+
+def pretend(monkeypatch, *, amx: bool, runs: bool) -> None:
+    monkeypatch.setattr(device, "_has_amx", lambda: amx)
+    monkeypatch.setattr(device, "_bfloat16_runs", lambda: runs)
+
+
+@pytest.mark.parametrize(
+    ("word", "amx", "runs", "expected"),
+    [
+        ("auto", True, True, torch.bfloat16),
+        ("auto", True, False, torch.float32),
+        ("auto", False, True, torch.float32),
+        ("float32", True, True, torch.float32),
+        ("float32", True, False, torch.float32),
+        ("float32", False, True, torch.float32),
+        ("bfloat16", True, True, torch.bfloat16),
+        ("bfloat16", False, True, torch.bfloat16),
+    ],
+)
+def test_each_processor_gets_the_precision_that_pays(monkeypatch, word, amx, runs, expected):
+    pretend(monkeypatch, amx=amx, runs=runs)
+    assert resolve_precision(word, CPU) is expected
+
+
+def test_a_processor_that_refuses_what_it_announces_is_not_asked_twice(monkeypatch):
+    pretend(monkeypatch, amx=True, runs=False)
+    with pytest.raises(rs.InputError, match="announces AMX and then refuses it; use float32") as refusal:
+        resolve_precision("bfloat16", CPU)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("word", "has_it", "expected"),
+    [
+        ("auto", True, torch.bfloat16),
+        ("auto", False, torch.float32),
+        ("bfloat16", True, torch.bfloat16),
+        ("float32", True, torch.float32),
+    ],
+)
+def test_each_gpu_gets_the_precision_that_pays(monkeypatch, word, has_it, expected):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: has_it)
+    assert resolve_precision(word, GPU) is expected
+
+
+def test_a_gpu_without_bfloat16_says_so(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
+    with pytest.raises(rs.InputError, match="this GPU lacks it; use float32"):
+        resolve_precision("bfloat16", GPU)
+
+
+@pytest.mark.parametrize("word", ["float16", "", "Auto", "bf16", None])
+@pytest.mark.parametrize("where", [CPU, GPU])
+def test_unknown_words_are_refused(word, where):
+    with pytest.raises(rs.InputError, match="is unknown; choose auto, float32 or bfloat16"):
+        resolve_precision(word, where)
+
+
+def test_the_answer_of_this_machine_does_not_change():
+    assert resolve_precision("auto", CPU) is resolve_precision("auto", CPU)
+
+
+@pytest.mark.parametrize(
+    ("amx", "code", "runs"), [(True, 0, True), (True, -4, False), (True, 1, False), (False, -4, True)]
+)
+def test_a_child_finds_out_whether_bfloat16_runs(monkeypatch, amx, code, runs):
+    started = []
+
+    def child(command, **_):
+        started.append(command)
+        return SimpleNamespace(returncode=code)
+
+    monkeypatch.setattr(device, "_has_amx", lambda: amx)
+    monkeypatch.setattr(subprocess, "run", child)
+    assert device._bfloat16_runs.__wrapped__() is runs
+    assert [command[0] for command in started] == ([sys.executable] if amx else [])
+
+
+@pytest.mark.parametrize(
+    ("limit", "announced", "expected"),
+    [
+        (None, "flags: avx2 amx_bf16 amx_tile", True),
+        (None, "flags: avx2 avx512f", False),
+        ("AVX512_CORE_BF16", "flags: avx2 amx_bf16", False),
+        ("AVX512_CORE_AMX", "flags: avx2 amx_bf16", True),
+    ],
+)
+def test_amx_is_there_if_announced_and_not_forbidden(monkeypatch, limit, announced, expected):
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    if limit:
+        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
+    file = SimpleNamespace(exists=lambda: True, read_text=lambda: announced)
+    monkeypatch.setattr(device, "Path", lambda _: file)
+    device._announces_amx.cache_clear()
+    try:
+        assert device._has_amx() is expected
+    finally:
+        device._announces_amx.cache_clear()
+
+
+def test_float32_products_are_float32_even_inside_somebody_elses_autocast():
+    a = torch.ones(4, 4)
+    with autocast("float32", CPU):
+        assert (a @ a).dtype is torch.float32
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.is_autocast_enabled("cpu")
+        with autocast("float32", CPU):
+            assert not torch.is_autocast_enabled("cpu")
+            assert (a @ a).dtype is torch.float32
+
+
+def test_bfloat16_is_switched_on_for_the_body_only(monkeypatch):
+    pretend(monkeypatch, amx=True, runs=True)
+    with autocast("auto", CPU):
+        assert torch.is_autocast_enabled("cpu")
+        assert torch.get_autocast_dtype("cpu") is torch.bfloat16
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_bfloat16_products_are_bfloat16_where_they_run():
+    if not device._bfloat16_runs():
+        pytest.skip("this machine announces AMX and refuses it")
+    a = torch.ones(4, 4)
+    with autocast("bfloat16", CPU):
+        assert (a @ a).dtype is torch.bfloat16
+
+
+def test_memory_is_kept_by_settings_that_the_c_library_accepts(monkeypatch):
+    """M_MMAP_THRESHOLD is -3 and at most 32 MiB in older versions, M_TRIM_THRESHOLD is -1."""
+    asked = {}
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(mallopt=asked.__setitem__))
+    keep_memory.__wrapped__()
+    assert asked.keys() == {-3, -1}
+    assert 1 << 22 < asked[-3] <= 1 << 25
+    assert 1 << 30 < asked[-1] < 1 << 31
+
+
+def test_keeping_memory_does_no_harm_without_that_library(monkeypatch):
+    def missing(_):
+        raise OSError("no libc.so.6")
+
+    monkeypatch.setattr(ctypes, "CDLL", missing)
+    keep_memory.__wrapped__()
+    keep_memory()
+    keep_memory()
+
+
+def test_the_memory_budget_is_a_part_of_what_there_is():
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 0 < memory_budget() <= physical // 4
+
+
+@pytest.mark.parametrize(("limit", "expected"), [("4000000\n", 1_000_000), ("max\n", None), (None, None)])
+def test_the_memory_budget_follows_the_container(monkeypatch, limit, expected):
+    def read_text():
+        if limit is None:
+            raise FileNotFoundError
+        return limit
+
+    monkeypatch.setattr(device, "Path", lambda _: SimpleNamespace(read_text=read_text))
+    quarter = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
+    assert memory_budget() == (quarter if expected is None else expected)
