@@ -16,8 +16,8 @@ test-slow: $(STAMP)
 	$(BIN)/python -m pytest -m slow
 
 check: $(STAMP)
-	$(BIN)/ruff format --check src tests benchmarks examples
-	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/mypy
 
 bench: $(STAMP)
