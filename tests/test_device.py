@@ -157,9 +157,7 @@ def test_keeping_memory_does_no_harm_without_that_library(monkeypatch):
         raise OSError("no libc.so.6")
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
-    keep_memory.__wrapped__()
-    keep_memory()
-    keep_memory()
+    assert keep_memory.__wrapped__() is None  # it did not raise
 
 
 def test_the_memory_budget_is_a_part_of_what_there_is():

@@ -32,10 +32,11 @@ Z95 = 1.959964
 class Information:
     """I(Z; Y) in nats.
 
-    `value` is the mean of `terms`, one a sample. `interval` covers I with 95 % confidence: sampling
+    `value` is the mean of `terms`, one a sample. `interval` is meant to cover I with 95 % confidence: sampling
     noise on both sides and, on the upper side only, `shortfall`. What a critic misses falls like 1/n in
     the number n of samples it was fitted on, so what is still missing is what the last doubling of n
-    has gained. `gap` is how much more the critic reads on its fitting data: memorisation.
+    has gained. With few samples of a label the terms are skewed and it covers less: 86 % at sixty of
+    6,000 (records/calibration). `gap` is how much more the critic reads on its fitting data: memorisation.
     """
 
     value: float
