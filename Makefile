@@ -26,7 +26,7 @@ bench: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[data,figures,dev]"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[data,figures,tune,dev]"
 	touch $@
 
 clean:

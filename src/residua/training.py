@@ -6,7 +6,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, Protocol
 
 import torch
@@ -179,6 +179,34 @@ def _tell(tick: Tick) -> None:
     keep_frozen(tick.model.train())
 
 
+# The least value of each hyperparameter that methods share, by name: one word per idea.
+LEAST: dict[str, float] = {
+    "epochs": 0,
+    "forget_epochs": 0,
+    "collapse_epochs": 0,
+    "align_epochs": 0,
+    "batch": 1,
+    "retain_batch": 1,
+    "forget_batch": 1,
+    "lr": 0,
+    "collapse_lr": 0,
+    "align_lr": 0,
+    "momentum": 0,
+    "weight_decay": 0,
+    "crop": 0,
+    "clip": 0,
+}
+
+
+def check_settings(method: object) -> None:
+    """Refuse values that no method can work with; a dataclass's `__post_init__`."""
+    for field in fields(method):  # type: ignore[arg-type]
+        value = getattr(method, field.name)
+        least = LEAST.get(field.name)
+        if least is not None and value is not None and not value >= least:
+            raise InputError(f"{field.name} is {value}, expected {least:g} or more")
+
+
 @dataclass(frozen=True)
 class Pretraining:
     """How Original is trained on D, and Retrain on the retain set: SGD with momentum, crop and flip.
@@ -200,10 +228,7 @@ class Pretraining:
     precision: Precision = "auto"
 
     def __post_init__(self) -> None:
-        for name, low in (("lr", 0), ("momentum", 0), ("weight_decay", 0), ("crop", 0), ("clip", 0)):
-            value = getattr(self, name)
-            if value is not None and value < low:
-                raise InputError(f"{name} is {value}, expected {low} or more")
+        check_settings(self)
         if not 0 <= self.warmup < 1:
             raise InputError(f"warmup is {self.warmup}, expected a share of the training from 0 to below 1")
         if self.nesterov and not self.momentum:

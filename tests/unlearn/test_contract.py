@@ -20,13 +20,19 @@ from residua.unlearn import METHODS, Original, Random, Retrain
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 PRETRAINING = rs.Pretraining(epochs=1, batch=32, lr=0.05, crop=1)
-SMALL = {"pretraining": PRETRAINING, "epochs": 1}
+# Settings that take no time and keep the strange weights below from flying off.
+SMALL = {"pretraining": PRETRAINING, "crop": 1, "samples": 40, "noise_steps": 2} | dict.fromkeys(
+    ("epochs", "forget_epochs", "collapse_epochs", "align_epochs", "repair_epochs"), 1
+)
+RATES = ("lr", "collapse_lr", "align_lr", "repair_lr")
 
 
 def small(method):
     """The method with settings that take no time."""
-    own = {field.name: field for field in dataclasses.fields(method)}
-    return method(**{name: value for name, value in SMALL.items() if name in own})
+    method = method() if isinstance(method, type) else method
+    own = [field.name for field in dataclasses.fields(method)]
+    rates = {name: 1e-4 for name in own if name in RATES}
+    return dataclasses.replace(method, **{n: v for n, v in SMALL.items() if n in own}, **rates)
 
 
 @pytest.fixture
@@ -35,7 +41,8 @@ def original(net) -> rs.Classifier:
     with rs.seeded(7), torch.no_grad():
         for tensor in net.state_dict().values():
             if tensor.is_floating_point():
-                tensor.uniform_(0.5, 1.5)
+                # Matrices around 0, or activations would fly off; variances above 0.
+                tensor.uniform_(-0.3, 0.3) if tensor.ndim > 1 else tensor.uniform_(0.5, 1.5)
             else:
                 tensor.fill_(33)
     rs.freeze(net.blocks[1])
@@ -49,7 +56,7 @@ def request_to_forget(request, data, task) -> rs.ForgetTask:
     return task if request.param == "class" else rs.forget_samples(data, 10, seed=1)
 
 
-every_method = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.__name__)
+every_method = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.label)
 
 
 def state(model: nn.Module) -> dict:
@@ -64,6 +71,10 @@ def state(model: nn.Module) -> dict:
 @every_method
 def test_the_original_is_untouched_and_the_result_is_a_model_of_its_own(method, original, request_to_forget):
     before = state(original)
+    if method.label == "UNSIR" and request_to_forget.scenario == "random":
+        with pytest.raises(rs.InputError, match="UNSIR cannot forget random samples"):
+            method(original, request_to_forget)
+        return
     with rs.seeded(1):
         result = small(method)(original, request_to_forget)
     assert state(original) == before
@@ -105,18 +116,19 @@ def test_the_result_can_be_saved_and_measured(method, original, task, tmp_path):
 @every_method
 def test_a_method_is_its_settings(method):
     first, second = small(method), small(method)
-    assert dataclasses.is_dataclass(method)
+    assert dataclasses.is_dataclass(type(method))
+    assert type(method).__dataclass_params__.frozen
     assert first == second
     assert hash(first) == hash(second)
     assert describe(first) == describe(second)
-    assert describe(first)["class"] == method.__name__
+    assert describe(first)["class"] == type(method).__name__
     assert json.loads(json.dumps(describe(first)))["label"] == method.label
     for field in dataclasses.fields(method):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(first, field.name, None)
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         first.label = "mine"
-    method()  # every setting has a default
+    type(method)()  # every setting has a default
 
 
 def test_labels_and_names_are_unique_and_fit_a_table():
@@ -124,7 +136,6 @@ def test_labels_and_names_are_unique_and_fit_a_table():
     labels = [method.label for method in METHODS]
     assert len(set(labels)) == len(labels)
     assert all(isinstance(label, str) and label.strip() == label != "" for label in labels)
-    assert len({method.__name__ for method in METHODS}) == len(METHODS)
 
 
 # --- Original, Random, Retrain --------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from residua.cli import calibrate, data, demo, idi, measure, train
+from residua.cli import calibrate, catalogue, data, demo, idi, listing, measure, train, tune, unlearn
 from residua.cli.console import complain
 from residua.errors import InputError
 
@@ -28,9 +28,14 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("train")(train.train)
+app.command("unlearn")(unlearn.unlearn)
+app.command("tune")(tune.tuning)
 app.command("measure")(measure.measure)
 app.command("idi")(idi.idi)
 app.command("calibrate")(calibrate.calibration)
+app.command("catalogue")(catalogue.catalogue)
+app.command("list")(listing.listing)
+app.command("recipes")(listing.recipes)
 app.add_typer(data.app, name="data")
 
 

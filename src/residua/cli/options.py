@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import inspect
 import json
+import re
 import shlex
 import sys
 import zipfile
@@ -22,6 +23,8 @@ from residua.classifier import Classifier
 from residua.cli.console import say
 from residua.datasets import open_dataset
 from residua.errors import InputError
+from residua.files import check_place
+from residua.record import NAME
 from residua.task import Dataset, ForgetTask, forget_classes, forget_indices, forget_samples
 
 DataOption = Annotated[
@@ -65,6 +68,30 @@ FIELD_HELP = {
     "restarts": "Times that each critic is fitted.",
     "dim": "Numbers to which a critic projects.",
     "seed": "Seed of the critics and folds.",
+    "retain_batch": "Retain samples in a step.",
+    "forget_batch": "Forget samples in a step.",
+    "forget_epochs": "Epochs in which the forget set is passed too (SCRUB).",
+    "collapse_epochs": "Epochs of the collapse phase (COLA, COLA+).",
+    "align_epochs": "Epochs of the align phase (COLA, COLA+).",
+    "collapse_lr": "Learning rate of the collapse phase.",
+    "align_lr": "Learning rate of the align phase.",
+    "repair_epochs": "Epochs of the repair (UNSIR).",
+    "repair_lr": "Learning rate of the repair (UNSIR).",
+    "temperature": "Temperature of the softmax that is matched or contrasted.",
+    "alpha": "Weight between the two sides of the method's loss; see the method's docstring.",
+    "gamma": "Weight of the cross-entropy (SCRUB).",
+    "k": "How many of the last layers (EU-k, CF-k).",
+    "labels": "Where random labels are drawn from (RL).",
+    "share": "Share of the weights that may move (SALUN).",
+    "pseudo": "Whose most likely other label a forget sample gets (COLA+).",
+    "views": "Crops of each sample in a contrastive batch: 1 or 2.",
+    "balanced": "Contrastive batches with equally many samples of each class.",
+    "step": "Size of the adversarial step in pixels of [0, 1] (Boundary Shrink).",
+    "dampening": "Factor on the weights that are dampened (SSD).",
+    "samples": "Training samples that estimate importance (SSD).",
+    "noise_steps": "Steps in which the noise is learned (UNSIR).",
+    "noise_lr": "Learning rate of the noise (UNSIR).",
+    "penalty": "Weight that keeps the noise small (UNSIR).",
 }
 
 
@@ -144,6 +171,20 @@ def load_for(task: ForgetTask, path: Path, device: torch.device) -> Classifier:
     return model
 
 
+def check_outputs(out: Path, record: Path | None) -> None:
+    """Refuse places for a checkpoint and a record before the work begins, not after it."""
+    if out.suffix != ".safetensors":
+        raise InputError(f"--out {out} must end in .safetensors, the only format that is written")
+    if record and record.suffix != ".json":
+        raise InputError(f"--record {record} must end in .json")
+    if record and not re.fullmatch(NAME, record.stem):
+        raise InputError(
+            f"--record {record} must be named in small letters, digits, dots and dashes; rename it"
+        )
+    for path in filter(None, (out, record)):
+        check_place(path)
+
+
 def choose_device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -163,11 +204,18 @@ def command_line() -> str:
 
 
 def with_fields(
-    settings: type, leave_out: Sequence[str] = ()
+    *settings: type, leave_out: Sequence[str] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Every field of this dataclass becomes an option; those given reach the command as `fields`."""
-    hints = get_type_hints(settings)
-    names = [field.name for field in dataclasses.fields(settings) if field.name not in leave_out]
+    """Every field of these dataclasses becomes an option; those given reach the command as `fields`."""
+    hints: dict[str, Any] = {}
+    panel: dict[str, str] = {}
+    for kind in settings:
+        own_hints = get_type_hints(kind)
+        for field in dataclasses.fields(kind):
+            if field.name not in leave_out and field.name not in hints:
+                hints[field.name] = own_hints[field.name]
+                panel[field.name] = kind.__name__ if len(settings) == 1 else "Settings of the method"
+    names = list(hints)
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         own = inspect.signature(command, eval_str=True)
@@ -179,7 +227,7 @@ def with_fields(
                 default=None,
                 annotation=Annotated[
                     Optional[hints[name]],  # noqa: UP045 (typer reads it at run time)
-                    typer.Option(help=FIELD_HELP.get(name), rich_help_panel=settings.__name__),
+                    typer.Option(help=FIELD_HELP.get(name), rich_help_panel=panel[name]),
                 ],
             )
             for name in names

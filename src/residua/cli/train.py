@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import time
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -17,18 +16,17 @@ from residua.cli.options import (
     DeviceOption,
     ForgetOption,
     SeedOption,
+    check_outputs,
     choose_device,
     command_line,
     open_task,
     with_fields,
 )
 from residua.device import resolve_precision
-from residua.errors import InputError
-from residua.files import check_place
 from residua.measure import Accuracy
 from residua.networks import build
 from residua.recipes import WIDTH, Scale, pretraining
-from residua.record import NAME, Record, describe
+from residua.record import Record, describe
 from residua.report import accuracy_table
 from residua.training import Pretraining, seeded
 
@@ -63,16 +61,7 @@ def train(
 
     Settings come from the scale's recipe; each can be changed by its own option.
     """
-    if out.suffix != ".safetensors":
-        raise InputError(f"--out {out} must end in .safetensors, the only format that is written")
-    if record and record.suffix != ".json":
-        raise InputError(f"--record {record} must end in .json")
-    if record and not re.fullmatch(NAME, record.stem):
-        raise InputError(
-            f"--record {record} must be named in small letters, digits, dots and dashes; rename it"
-        )
-    for path in filter(None, (out, record)):
-        check_place(path)
+    check_outputs(out, record)
     where = choose_device(device)
     task = open_task(data, forget)
     settings = dataclasses.replace(pretraining(scale, task.dataset, network), **fields)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from residua.report.calibration import calibration_figure, calibration_table
+from residua.report.catalogue import catalogue_table
 from residua.report.information import information_table
 from residua.report.table import Table, accuracy_table, setting_line
+from residua.report.unlearning import trajectory_table, unlearning_table
 
 __all__ = [
     "Table",
     "accuracy_table",
     "calibration_figure",
     "calibration_table",
+    "catalogue_table",
     "information_table",
     "setting_line",
+    "trajectory_table",
+    "unlearning_table",
 ]

@@ -1,0 +1,81 @@
+"""`residua catalogue`: every method on one task, over several seeds."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from residua.cli.cells import Cell, Setting, run_cells
+from residua.cli.console import say, show
+from residua.cli.options import DataOption, ForgetOption, command_line, open_task
+from residua.files import check_place, write_atomically
+from residua.measure import InformationCurve
+from residua.recipes import Scale
+from residua.record import Record
+from residua.report import catalogue_table
+from residua.unlearn import find, methods
+
+# Not Original's seed: a Retrain that draws what Original drew would not be independent of it.
+METHOD_SEEDS = 1000
+
+
+def catalogue(
+    data: DataOption = "fashion-sample",
+    forget: ForgetOption = "class:6",
+    scale: Annotated[
+        Scale, typer.Option(help="Whose settings: ours (tiny, small) or the paper's (full).")
+    ] = "tiny",
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Seeds 0, 1, ...: each has its own Original and Retrain.")
+    ] = 1,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only this method (and Original, Retrain); may be repeated.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder for records and the table.")] = Path("catalogue"),
+    weights: Annotated[
+        Path | None, typer.Option(help="Keep the models in this folder; without it they are not kept.")
+    ] = None,
+    information: Annotated[bool, typer.Option(help="Measure what the blocks know, and IDI.")] = True,
+    restarts: Annotated[int, typer.Option(min=1, help="Times that each critic is fitted.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Models made side by side, one thread each.")] = 2,
+) -> None:
+    """Train Original and Retrain, run every method, and print what models say and what they know.
+
+    Records that are in --out already are not made again, so a run that was stopped goes on.
+    """
+    wanted = {find(label).label for label in only} | {"Original", "Retrain"} if only else set(methods())
+    check_place(out / "table.md")
+    if weights:
+        check_place(weights / "original.safetensors")
+    open_task(data, forget)  # what is wrong with it is said before anything starts
+    cells = [
+        Cell(f"seed{seed}-{_file_name(label)}", label, label, seed, METHOD_SEEDS + seed)
+        for seed in range(seeds)
+        for label in methods()
+        if label in wanted
+    ]
+    with tempfile.TemporaryDirectory() as passing:
+        setting = Setting(
+            data=data,
+            forget=forget,
+            scale=scale,
+            weights=weights or Path(passing),
+            measure=InformationCurve(restarts=restarts) if information else None,
+            command=command_line(),
+        )
+        missing = [cell for cell in cells if not (out / f"{cell.name}.json").exists()]
+        for record in run_cells(setting, missing, jobs):
+            record.write(out)
+    made = [out / f"{cell.name}.json" for cell in cells if (out / f"{cell.name}.json").exists()]
+    table = catalogue_table([Record.read(path) for path in made])
+    write_atomically(out / "table.md", lambda part: part.write_text(table.markdown()))
+    show(table)
+    say(f"Records and table are in {out}/.")
+
+
+def _file_name(label: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", label.lower().replace("+", " plus"))

@@ -1,0 +1,163 @@
+"""Many models of one task, made and measured side by side: one process a core, one thread each.
+
+Networks as narrow as the small scales' gain little from a second thread, and much from a second process.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from residua.checkpoint import load, save
+from residua.cli.console import err, say
+from residua.cli.options import parse_forget
+from residua.compare import curve_fields, guards
+from residua.datasets import open_dataset
+from residua.errors import InputError
+from residua.measure import Accuracy, InformationCurve
+from residua.networks import build
+from residua.recipes import WIDTH, Scale, pretraining, unlearning
+from residua.record import Record, describe
+from residua.task import ForgetTask
+from residua.training import seeded
+from residua.unlearn import find
+
+NETWORK = "resnet18"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all cells share."""
+
+    data: str
+    forget: str
+    scale: Scale
+    weights: Path
+    measure: InformationCurve | None
+    command: str
+    device: str = "cpu"
+
+    def original(self, seed: int) -> Path:
+        return self.weights / f"seed{seed}-original.safetensors"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row: a method (by the paper's label) on Original number `seed`, drawn from `drawn`."""
+
+    name: str
+    label: str
+    row: str
+    seed: int
+    drawn: int
+
+
+def run_cells(setting: Setting, cells: Iterable[Cell], jobs: int) -> Iterator[Record]:
+    """Records in the order in which they are finished. A method that cannot do the task is said, and left out.
+
+    An Original that is not among the setting's weights is trained first.
+    """
+    waiting = list(cells)
+    seeds = sorted({cell.seed for cell in waiting})
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with (
+        ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_one_thread) as pool,
+        Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress,
+    ):
+        running: dict[Future, Cell | int] = {}
+        for seed in seeds:
+            if not setting.original(seed).exists():
+                running[pool.submit(_train_original, setting, seed)] = seed
+            else:
+                running |= {pool.submit(_run, setting, cell): cell for cell in waiting if cell.seed == seed}
+        bar = progress.add_task("models", total=len(waiting))
+        try:
+            while running:
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    what = running.pop(future)
+                    if isinstance(what, int):
+                        future.result()
+                        say(f"seed {what}: Original is trained")
+                        mine = (cell for cell in waiting if cell.seed == what)
+                        running |= {pool.submit(_run, setting, cell): cell for cell in mine}
+                        continue
+                    progress.update(bar, advance=1, description=f"seed {what.seed}: {what.row} done")
+                    yield from _finished(future, what)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _finished(future: Future, cell: Cell) -> Iterator[Record]:
+    try:
+        record, warnings = future.result()
+    except InputError as error:
+        say(f"seed {cell.seed}: {error}")
+        return
+    said = "; ".join(warnings)
+    say(f"seed {cell.seed}: {cell.row} took {record.seconds['RTE']:.1f} s{': ' + said if said else ''}")
+    yield record
+
+
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@functools.lru_cache(maxsize=1)
+def _task(data: str, forget: str) -> ForgetTask:
+    return parse_forget(open_dataset(data), forget)
+
+
+def _train_original(setting: Setting, seed: int) -> None:
+    task = _task(setting.data, setting.forget)
+    channels, size, _ = task.retain.shape
+    with seeded(seed):
+        network = build(
+            NETWORK,
+            classes=task.classes,
+            channels=channels,
+            width=WIDTH[setting.scale],
+            stem="imagenet" if size > 64 else "cifar",
+        ).to(setting.device)
+        model = pretraining(setting.scale, task.dataset, NETWORK)(network, task.train)
+    save(model, setting.original(seed))
+
+
+def _run(setting: Setting, cell: Cell) -> tuple[Record, list[str]]:
+    task = _task(setting.data, setting.forget)
+    original = load(setting.original(cell.seed), expect={"classes": task.classes}, device=setting.device)
+    recipe = unlearning(setting.scale, task.scenario, task.dataset, NETWORK).get(cell.label, {})
+    method = find(cell.label, **recipe)
+    with seeded(cell.drawn):
+        start = time.perf_counter()
+        found = method(original, task)
+        seconds = time.perf_counter() - start
+    if cell.label != "Original":
+        save(found, setting.weights / f"{cell.name}.safetensors")
+    kept: dict[str, Any] = {"readings": {}, "measures": {}}
+    if setting.measure:
+        start = time.perf_counter()
+        kept = curve_fields(setting.measure(found, task))
+        kept["seconds"] = {"information": time.perf_counter() - start}
+    values = dict(Accuracy()(found, task).values)
+    kept["readings"]["accuracy"] = values
+    kept["measures"]["accuracy"] = describe(Accuracy())
+    record = Record(
+        name=cell.name,
+        setting={"scale": setting.scale, "network": original.architecture, "task": task.manifest()},
+        method=describe(method) | {"label": cell.row},
+        seeds={"training": cell.seed, "method": cell.drawn},
+        command=setting.command,
+        **kept | {"seconds": {"RTE": seconds} | kept.get("seconds", {})},
+    )
+    ruined = cell.label not in ("Original", "Random")
+    return record, guards(values, Accuracy()(original, task).values) if ruined else []

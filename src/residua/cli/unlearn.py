@@ -1,0 +1,114 @@
+"""`residua unlearn`: make an unlearned model of an original one."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from residua.checkpoint import save
+from residua.classifier import weights_digest
+from residua.cli.console import say, show, training_bar
+from residua.cli.options import (
+    DataOption,
+    DeviceOption,
+    ForgetOption,
+    SeedOption,
+    check_outputs,
+    choose_device,
+    command_line,
+    load_for,
+    open_task,
+    with_fields,
+)
+from residua.compare import guards
+from residua.measure import Accuracy
+from residua.recipes import Scale, unlearning
+from residua.record import Record, describe
+from residua.report import trajectory_table, unlearning_table
+from residua.task import ForgetTask
+from residua.training import seeded
+from residua.trajectory import Trajectory
+from residua.unlearn import METHODS, Unlearner, find
+
+OriginalOption = Annotated[Path, typer.Option(help="The model that was asked to forget (.safetensors).")]
+MethodScale = Annotated[
+    Scale, typer.Option(help="Whose settings: ours (tiny, small) or the paper's (full). Options go first.")
+]
+
+
+def chosen(label: str, scale: Scale, task: ForgetTask, network: str, fields: dict[str, Any]) -> Unlearner:
+    """The method with the scale's recipe and, on top, the fields that were given."""
+    label = find(label).label
+    recipe = unlearning(scale, task.scenario, task.dataset, network).get(label, {})
+    return find(label, **(recipe | fields))
+
+
+@with_fields(*(type(method) for method in METHODS), leave_out=("pretraining",))
+def unlearn(
+    method: Annotated[
+        str, typer.Option(help="What the paper prints: COLA, SCRUB, EU-10, ...; see residua list methods.")
+    ],
+    original: OriginalOption,
+    data: DataOption,
+    forget: ForgetOption,
+    out: Annotated[Path, typer.Option(help="Where the checkpoint goes (.safetensors).")],
+    scale: MethodScale = "tiny",
+    seed: SeedOption = 0,
+    device: DeviceOption = "auto",
+    record: Annotated[
+        Path | None, typer.Option(help="Write the record of the run to this .json file.")
+    ] = None,
+    trajectory: Annotated[
+        bool, typer.Option("--trajectory", help="Measure UA, RA, TA after every epoch; kept in the record.")
+    ] = False,
+    *,
+    fields: dict[str, Any],
+) -> None:
+    """Make a model forget, and say how long it took (RTE) and what UA, RA and TA became.
+
+    Settings come from the scale's recipe, then from the method's defaults; each can be changed by
+    its own option.
+    """
+    check_outputs(out, record)
+    where = choose_device(device)
+    find(method)  # an unknown name costs no loading
+    task = open_task(data, forget)
+    model = load_for(task, original, where)
+    unlearner = chosen(method, scale, task, str(model.architecture.get("network")), fields)
+    followed = Trajectory(task)
+    with seeded(seed), training_bar(unlearner.label), contextlib.ExitStack() as stack:
+        if trajectory:
+            stack.enter_context(followed.following())
+        start = time.perf_counter()
+        unlearned = unlearner(model, task)
+        seconds = time.perf_counter() - start - followed.seconds
+    before, after = (dict(Accuracy()(m, task).values) for m in (model, unlearned))
+    result = Record(
+        name=record.stem if record else "unlearned",
+        setting={
+            "scale": scale,
+            "network": model.architecture,
+            "task": task.manifest(),
+            "device": where.type,
+        },
+        method=describe(unlearner) | {"original": weights_digest(model)},
+        measures={"accuracy": describe(Accuracy())},
+        seeds={"training": seed},
+        readings={"accuracy": after, "original accuracy": before},
+        seconds={"RTE": seconds},
+        command=command_line(),
+        arrays={"trajectory": followed.array()} if trajectory else {},
+    )
+    save(unlearned, out)
+    if record:
+        result.write(record.parent)
+    show(unlearning_table(result))
+    if trajectory:
+        show(trajectory_table(result))
+    for warning in guards(after, before) if unlearner.label != "Original" else ():
+        say(f"warning: {warning}")
+    say(f"weights in {out}" + (f", record in {record}" if record else ""))

@@ -1,0 +1,42 @@
+"""Losses that several methods share."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def kl_divergence(logits: Tensor, target: Tensor) -> Tensor:
+    """KL(target || softmax(logits)), the mean over samples; `target` holds probabilities.
+
+    A target of exactly 0 counts 0 (0 log 0 = 0), so masked classes are allowed.
+    """
+    log_p = F.log_softmax(logits.float(), dim=1)
+    return (torch.xlogy(target, target) - target * log_p).sum(dim=1).mean()
+
+
+def distillation(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> Tensor:
+    """T^2 KL(softmax(teacher / T) || softmax(student / T)), the mean over samples."""
+    target = F.softmax(teacher.float() / temperature, dim=1)
+    return temperature**2 * kl_divergence(student.float() / temperature, target)
+
+
+def supervised_contrastive(z: Tensor, y: Tensor, temperature: float) -> Tensor:
+    """SupCon (Khosla et al. 2020): samples of one label are drawn together, all others pushed away.
+
+        mean_i  1/|P(i)| sum_{p in P(i)} -log( exp(z_i z_p / t) / sum_{a != i} exp(z_i z_a / t) )
+
+    with z on the unit sphere and P(i) the other samples of i's label. Anchors without a positive
+    have no loss and are left out of the mean; where none has one the loss is 0.
+    """
+    z = F.normalize(z.float(), dim=1)
+    itself = torch.eye(len(z), dtype=torch.bool, device=z.device)
+    similar = (z @ z.T / temperature).masked_fill(itself, -torch.inf)
+    log_p = (similar - similar.logsumexp(dim=1, keepdim=True)).masked_fill(itself, 0.0)
+    positive = (y[:, None] == y[None, :]) & ~itself
+    counts = positive.sum(dim=1)
+    anchors = counts > 0
+    if not anchors.any():
+        return z.sum() * 0.0
+    return -((log_p * positive).sum(dim=1)[anchors] / counts[anchors]).mean()

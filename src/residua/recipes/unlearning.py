@@ -1,0 +1,37 @@
+"""Which hyperparameters a method gets: the paper's, or ours for small networks on two cores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from residua.errors import InputError
+from residua.recipes.paper import UNLEARNING, Fields
+from residua.recipes.pretraining import WIDTH, Scale, pretraining
+from residua.recipes.small_scale import SMALL_CLASS, SMALL_RANDOM, TINY_CLASS, TINY_RANDOM
+
+OURS = {
+    ("tiny", "class"): TINY_CLASS,
+    ("tiny", "random"): TINY_RANDOM,
+    ("small", "class"): SMALL_CLASS,
+    ("small", "random"): SMALL_RANDOM,
+}
+
+
+def unlearning(scale: Scale, scenario: str, dataset: str, network: str) -> dict[str, Fields]:
+    """Fields by label for this scale, scenario (class or random), data set and network.
+
+    Retrain's is its pretraining. A method without an entry (HD, Random, ...) keeps its defaults.
+    """
+    if scale not in WIDTH:
+        raise InputError(f"scale {scale!r} is unknown; choose one of {', '.join(WIDTH)}")
+    retrain: dict[str, Fields] = {"Retrain": {"pretraining": pretraining(scale, dataset, network)}}
+    if scale != "full":
+        return retrain | OURS[scale, scenario]
+    tables: dict[str, Any] = UNLEARNING[scenario]
+    if network not in tables.get(dataset, {}):
+        known = ", ".join(f"{d} with {n}" for d, networks in tables.items() for n in networks)
+        raise InputError(
+            f"the paper has no {scenario} forgetting of {network} on {dataset}, only {known}; "
+            "choose --scale tiny or small, or give every setting"
+        )
+    return retrain | tables[dataset][network]

@@ -1,0 +1,55 @@
+"""Bad-T: learn from an incompetent teacher what to forget (Chundawat et al. 2023)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from residua.classifier import Classifier, clone, freeze, reinitialise
+from residua.losses import distillation
+from residua.streams import shuffled
+from residua.task import ForgetTask
+from residua.training import check_settings, descend
+
+
+@dataclass(frozen=True)
+class BadTeacher:
+    """KL to a randomly drawn network on forget samples, to Original on retain samples.
+
+    Both teachers are in eval mode. Batches come from all of D.
+    """
+
+    epochs: int = 10
+    lr: float = 1e-5
+    batch: int = 256
+    temperature: float = 1.0
+    crop: int = 4
+    flip: bool = True
+
+    label = "Bad-T"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
+        model = clone(original)
+        good = freeze(clone(original))
+        bad = freeze(reinitialise(clone(original)))
+        is_forgotten = torch.cat([torch.zeros(len(task.retain)), torch.ones(len(task.forget))])
+        everything = task.train.relabel(is_forgotten)
+
+        def loss(model: Classifier, x: Tensor, forget: Tensor) -> Tensor:
+            with torch.no_grad():
+                target = torch.where(forget[:, None] == 1, bad(x).float(), good(x).float())
+            return distillation(model(x), target, self.temperature)
+
+        descend(
+            model,
+            shuffled(everything, self.batch, model.device, self.crop, self.flip),
+            loss,
+            optimizer=torch.optim.Adam(model.parameters(), lr=self.lr),
+            epochs=self.epochs,
+        )
+        return model

@@ -1,0 +1,70 @@
+"""SSD: dampen the weights that matter more to the forget set than to the rest (Foster et al. 2024)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.func import functional_call, grad, vmap
+
+from residua.classifier import Classifier, clone
+from residua.errors import InputError
+from residua.split import Split
+from residua.task import ForgetTask
+
+CHUNK = 32
+
+
+@dataclass(frozen=True)
+class SynapticDampening:
+    """No training. With the importance of a weight for a set, the mean of its squared gradient over
+    single samples (the diagonal of the Fisher information),
+
+        theta <- theta min(dampening imp_D / imp_f, 1)   where imp_f > alpha imp_D.
+
+    `samples` of D, drawn at random, estimate imp_D; None takes all.
+    """
+
+    alpha: float = 10.0
+    dampening: float = 1.0
+    samples: int | None = None
+
+    label = "SSD"
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "dampening"):
+            if not getattr(self, name) >= 0:
+                raise InputError(f"{name} is {getattr(self, name)}, expected 0 or more")
+        if self.samples is not None and self.samples < 1:
+            raise InputError(f"samples is {self.samples}, expected at least 1")
+
+    def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
+        model = clone(original)
+        everything = task.train
+        if self.samples is not None:
+            everything = everything.subset(torch.randperm(len(everything))[: self.samples])
+        of_all, of_forget = importance(model, everything), importance(model, task.forget)
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                chosen = of_forget[name] > self.alpha * of_all[name]
+                factor = (self.dampening * of_all[name] / of_forget[name]).clamp(max=1)
+                weight.copy_(torch.where(chosen, weight * factor, weight))
+        return model
+
+
+def importance(model: Classifier, split: Split) -> dict[str, Tensor]:
+    """The mean over samples of the squared gradient of each sample's own loss, in eval mode."""
+    weights = {name: p.detach() for name, p in model.named_parameters()}
+    buffers = dict(model.named_buffers())
+
+    def loss(weights: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        return F.cross_entropy(functional_call(model, (weights, buffers), (x[None],)), y[None])
+
+    per_sample = vmap(grad(loss), in_dims=(None, 0, 0))
+    total = {name: torch.zeros_like(p) for name, p in weights.items()}
+    for x, y in split.batches(CHUNK, device=model.device):
+        for name, gradient in per_sample(weights, x, y).items():
+            total[name] += gradient.square().sum(dim=0)
+    return {name: square / len(split) for name, square in total.items()}

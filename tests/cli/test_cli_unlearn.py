@@ -1,0 +1,143 @@
+"""`residua unlearn`, `tune`, `catalogue`, `list` and `recipes`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import residua as rs
+from residua import unlearn
+from residua.classifier import weights_digest
+from residua.cli import cells, main
+from residua.record import Record
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def words(folder, method: str, *more: str) -> list[str]:
+    original = ["--original", str(folder / "one.safetensors")]
+    task = ["--data", f"mnist:{folder}", "--forget", "class:6"]
+    return ["unlearn", "--method", method, *original, *task, "--out", str(folder / "u.safetensors"), *more]
+
+
+def test_unlearn_makes_the_model_that_the_library_makes(folder, capsys):
+    record = folder / "ft.json"
+    settings = ["--epochs", "1", "--lr", "0.003", "--batch", "32", "--crop", "1", "--no-flip"]
+    assert main(words(folder, "ft", *settings, "--seed", "5", "--record", str(record), "--trajectory")) == 0
+    shown = capsys.readouterr()
+    assert "FT" in shown.out
+    assert "RTE" in shown.out
+    found = rs.load(folder / "u.safetensors")
+    task = rs.forget_classes(rs.datasets.mnist(folder), 6)
+    with rs.seeded(5):
+        method = unlearn.FineTune(epochs=1, lr=0.003, batch=32, crop=1, flip=False)
+        expected = method(rs.load(folder / "one.safetensors"), task)
+    # Watching the trajectory has changed nothing.
+    assert weights_digest(found) == weights_digest(expected)
+    kept = Record.read(record)
+    assert kept.method["label"] == "FT"
+    assert kept.method["lr"] == 0.003
+    assert kept.method["original"] == weights_digest(rs.load(folder / "one.safetensors"))
+    assert kept.seconds["RTE"] > 0
+    assert kept.arrays["trajectory"].shape == (1, 3)
+    assert kept.arrays["trajectory"][-1].tolist() == [
+        kept.readings["accuracy"][k] for k in ("UA", "RA", "TA")
+    ]
+
+
+def test_a_run_that_did_nothing_says_so(folder, capsys):
+    original = rs.Pretraining(epochs=12, batch=16, lr=0.05, crop=0, flip=False)
+    data = rs.datasets.mnist(folder)
+    with rs.seeded(0):
+        rs.save(original(rs.load(folder / "one.safetensors"), data.train), folder / "one.safetensors")
+    assert main(words(folder, "FT", "--epochs", "1", "--lr", "0", "--batch", "32", "--crop", "0")) == 0
+    assert "warning: nothing happened: UA is" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("method", "more", "sentence"),
+    [
+        ("Amnesia", [], "method 'Amnesia' is unknown; choose one of Original, Retrain, Random, HD"),
+        ("FT", ["--gamma", "1"], "FT has no setting gamma; its settings are epochs, lr, batch, crop, flip"),
+        ("FT", ["--lr", "-1"], "lr is -1.0, expected 0 or more"),
+        ("COLA", ["--views", "3"], "views is 3, expected 1 or 2"),
+        ("EU-5", ["--k", "99"], "k is 99, expected 1 to 21"),
+        ("FT", ["--scale", "full"], "the paper has no class forgetting of resnet18 on mnist"),
+        ("FT", ["--record", "Bad Name.json"], "must be named in small letters"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence_and_leaves_nothing(folder, capsys, method, more, sentence):
+    assert main(words(folder, method, *more)) == 3
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert "Traceback" not in said
+    assert not (folder / "u.safetensors").exists()
+
+
+def test_every_field_of_every_method_is_an_option(capsys):
+    assert main(["unlearn", "--help"]) == 0
+    shown = capsys.readouterr().out
+    for method in unlearn.METHODS:
+        for name in method.__dataclass_fields__:
+            if name != "pretraining":
+                assert f"--{name.replace('_', '-')}" in shown, (method.label, name)
+
+
+def test_tune_goes_on_where_it_stopped_and_looks_at_ua_and_ta(folder, capsys):
+    arguments = ["tune", "FT", "--original", str(folder / "one.safetensors")]
+    arguments += ["--reference", str(folder / "two.safetensors"), "--data", f"mnist:{folder}"]
+    arguments += ["--forget", "class:6", "--epochs", "1", "--journal", str(folder / "journal")]
+    assert main([*arguments, "--trials", "2"]) == 0
+    first = capsys.readouterr()
+    assert first.err.count("trial ") == 2
+    assert main([*arguments, "--trials", "3"]) == 0
+    second = capsys.readouterr()
+    assert second.err.count("trial ") == 1
+    assert "trial 2:" in second.err
+    assert main([*arguments, "--trials", "0"]) == 3
+    assert "at least one trial" in capsys.readouterr().err
+    arguments[1] = "SSD"
+    assert main([*arguments, "--trials", "1"]) == 3
+    assert "SSD has neither epochs nor a learning rate to tune" in capsys.readouterr().err
+
+
+def test_the_catalogue_runs_and_a_second_run_makes_nothing_anew(folder, capsys, monkeypatch):
+    """In real worker processes, with an Original that is already there."""
+    weights = folder / "w"
+    for seed, name in enumerate(("one", "two")):
+        rs.save(rs.load(folder / f"{name}.safetensors"), weights / f"seed{seed}-original.safetensors")
+    arguments = ["catalogue", "--data", f"mnist:{folder}", "--forget", "class:6", "--out", str(folder / "c")]
+    arguments += ["--weights", str(weights), "--only", "HD", "--only", "random", "--seeds", "2"]
+    assert main(arguments) == 0
+    first = capsys.readouterr()
+    records = sorted(path.name for path in (folder / "c").glob("*.json"))
+    expected = [f"seed{s}-{label}.json" for s in (0, 1) for label in ("hd", "original", "random", "retrain")]
+    assert records == expected
+    before = {name: (folder / "c" / name).stat().st_mtime_ns for name in records}
+    table = (folder / "c" / "table.md").read_text()
+    assert "| HD |" in table
+    assert "mean of 2 seeds" in table
+    assert (weights / "seed1-hd.safetensors").exists()
+    kept = Record.read(folder / "c" / "seed1-hd.json")
+    assert kept.seeds == {"training": 1, "method": 1001}
+    assert {"RTE", "information"} == set(kept.seconds)
+    monkeypatch.setattr(cells, "_run", None)
+    assert main(arguments) == 0
+    assert capsys.readouterr().out == first.out
+    assert before == {name: (folder / "c" / name).stat().st_mtime_ns for name in records}
+
+
+def test_list_and_recipes_are_json(capsys):
+    assert main(["list", "methods", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [entry["label"] for entry in listed] == [method.label for method in unlearn.METHODS]
+    assert {"EU-5", "EU-10", "CF-5", "CF-10", "SSD", "UNSIR"} <= {entry["label"] for entry in listed}
+    assert main(["recipes", "--json"]) == 0
+    tables = json.loads(capsys.readouterr().out)
+    assert set(tables) == {"class", "random"}
+    assert tables["class"]["cifar10"]["vit"]["SCRUB"]["forget_batch"] == 64
+    assert main(["recipes", "--scale", "tiny", "--json"]) == 0
+    assert "COLA" in json.loads(capsys.readouterr().out)["class"]["any"]["any"]
+    assert main(["list", "measures"]) == 0
+    assert main(["recipes"]) == 0

@@ -1,0 +1,306 @@
+"""What each way to unlearn promises in particular."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import residua as rs
+from residua import unlearn
+from residua.classifier import weights_digest
+from residua.outputs import logits
+from residua.streams import SideBySide, other_labels, shuffled
+from residua.unlearn.last_layers import last_layers
+from residua.unlearn.saliency import salient
+from residua.unlearn.synaptic_dampening import importance
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+TRAINED = rs.Pretraining(epochs=4, batch=32, lr=0.05, crop=1)
+
+
+@pytest.fixture(scope="module")
+def original(data) -> rs.Classifier:
+    """A model that knows every class, so that there is something to forget."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with rs.seeded(0):
+        model = TRAINED(rs.networks.resnet18(classes=4, channels=1, width=2), data.train)
+    torch.set_num_threads(threads)
+    return model
+
+
+def error(model, split) -> float:
+    return float((logits(model, split).argmax(1) != split.labels).double().mean())
+
+
+def run(method, original, task, seed=1):
+    with rs.seeded(seed):
+        return method(original, task)
+
+
+def test_the_original_knows_what_is_to_be_forgotten(original, task):
+    assert error(original, task.forget) < 0.2
+    assert error(original, task.test) < 0.2
+
+
+# --- HD -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("forget", [[2], [0, 3]])
+def test_hd_silences_classes_and_leaves_the_encoder_to_the_last_bit(original, data, forget):
+    task = rs.forget_classes(data, forget)
+    found = run(unlearn.HeadDistillation(epochs=8, batch=16, lr=0.1, crop=0), original, task)
+    assert weights_digest(found.after(0)) == weights_digest(original.after(0))
+    assert weights_digest(found.head) != weights_digest(original.head)
+    assert error(found, task.forget) > 0.9
+    assert error(found, task.test) < 0.25
+
+
+def test_hd_of_random_samples_moves_the_head_alone(original, data):
+    task = rs.forget_samples(data, 10)
+    found = run(unlearn.HeadDistillation(epochs=1, batch=16, lr=0.05, crop=0), original, task)
+    assert weights_digest(found.after(0)) == weights_digest(original.after(0))
+    assert weights_digest(found.head) != weights_digest(original.head)
+
+
+# --- the last k layers ----------------------------------------------------------------------------
+
+
+def reached(model: rs.Classifier, k: int) -> str:
+    """The name of the first layer, in the order of definition, that learns."""
+    chosen = last_layers(model, k)
+    layers = [(n, m) for n, m in model.named_modules() if isinstance(m, nn.Conv2d | nn.Linear)]
+    return next(name for name, part in layers if any(part is c for c in chosen))
+
+
+def test_k_means_what_the_paper_s_numbers_imply():
+    small = rs.networks.resnet18(classes=4, width=2)
+    large = rs.networks.resnet50(classes=4, width=2)
+    assert reached(small, 10) == "blocks.3.0.conv2"  # layer3
+    assert reached(small, 5) == "blocks.4.0.conv2"
+    assert small.block_names[3] == "layer3"
+    assert large.block_names[int(reached(large, 10).split(".")[1])] == "layer4"
+    assert reached(small, 1) == "head"
+
+
+@pytest.mark.parametrize("kind", [unlearn.ExactLast, unlearn.CatastrophicLast])
+@pytest.mark.parametrize("k", [1, 5, 10])
+def test_all_but_the_last_k_layers_stay_to_the_last_bit(original, task, kind, k):
+    found = run(kind(k=k, epochs=1, batch=32, lr=0.05, crop=1), original, task)
+    learning = [
+        name for part in last_layers(original, k) for name, m in original.named_modules() if m is part
+    ]
+    moved = 0
+    for name, before in original.state_dict().items():
+        after = found.state_dict()[name]
+        if name.rsplit(".", 1)[0] in learning:
+            moved += not torch.equal(before, after)
+        else:
+            assert torch.equal(before, after), name
+    assert moved >= k
+
+
+def test_eu_draws_the_last_layers_anew_and_cf_does_not(original, task):
+    still = {"k": 5, "epochs": 0, "batch": 32}
+    eu, cf = (run(kind(**still), original, task) for kind in (unlearn.ExactLast, unlearn.CatastrophicLast))
+    assert weights_digest(cf) == weights_digest(original)
+    for part in last_layers(original, 5):
+        name = next(n for n, m in original.named_modules() if m is part)
+        same = torch.equal(eu.get_submodule(name).weight, part.weight)
+        assert same == (not isinstance(part, nn.Conv2d | nn.Linear))  # norms are kept
+
+
+def test_more_layers_than_there_are_is_one_sentence(original, task):
+    with pytest.raises(rs.InputError, match="k is 99, expected 1 to 21: this network has 21 layers"):
+        unlearn.ExactLast(k=99)(original, task)
+
+
+# --- SALUN, l1-sparse, SSD ------------------------------------------------------------------------
+
+
+def test_outside_saluns_mask_no_weight_moves_by_a_bit(original, task):
+    method = unlearn.Saliency(epochs=1, lr=0.05, share=0.3, forget_batch=16, retain_batch=32, crop=1)
+    found = run(method, original, task)
+    mask = salient(rs.clone(original), task.forget, 0.3)
+    share = sum(int(m.sum()) for m in mask) / sum(m.numel() for m in mask)
+    assert share == pytest.approx(0.3, abs=0.001)
+    moved = 0
+    for before, after, moves in zip(original.parameters(), found.parameters(), mask, strict=True):
+        assert torch.equal(before[~moves], after[~moves])
+        moved += int((before[moves] != after[moves]).sum())
+    assert moved > 0.9 * sum(int(m.sum()) for m in mask)
+
+
+def test_saluns_mask_holds_the_largest_gradients(original, task):
+    model = rs.clone(original)
+    (x, y) = next(iter(task.forget.batches(len(task.forget))))
+    F.cross_entropy(model(x), y, reduction="sum").backward()
+    size = torch.cat([p.grad.abs().flatten() for p in model.parameters()])
+    chosen = torch.cat([m.flatten() for m in salient(rs.clone(original), task.forget, 0.5)])
+    assert size[chosen].min() >= size[~chosen].max() * 0.999
+
+
+def test_l1_sparse_ends_sparser(original, task):
+    settings = {"epochs": 6, "lr": 0.05, "batch": 32, "crop": 1}
+    sparse = run(unlearn.L1Sparse(alpha=3e-3, **settings), original, task)
+    plain = run(unlearn.L1Sparse(alpha=0.0, **settings), original, task)
+
+    def near_zero(model) -> float:
+        weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+        return float((weights.abs() < 1e-2).double().mean())
+
+    assert near_zero(sparse) > near_zero(plain) + 0.1
+    assert near_zero(sparse) > near_zero(original) + 0.1
+
+
+def test_ssd_importance_is_the_mean_of_single_samples_squares(original, task):
+    split = task.forget.subset(torch.arange(5))
+    expected = {name: torch.zeros_like(p) for name, p in original.named_parameters()}
+    model = rs.clone(original)
+    for x, y in split.batches(1):
+        gradients = torch.autograd.grad(F.cross_entropy(model(x), y), list(model.parameters()))
+        for name, gradient in zip(expected, gradients, strict=True):
+            expected[name] += gradient.square() / 5
+    found = importance(rs.clone(original), split)
+    for name, value in expected.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-9)
+
+
+def test_ssd_dampens_and_never_enlarges(original, task):
+    found = run(unlearn.SynapticDampening(alpha=1.0, samples=60), original, task)
+    smaller = 0
+    for before, after in zip(original.parameters(), found.parameters(), strict=True):
+        assert (after.abs() <= before.abs()).all()
+        smaller += int((after != before).sum())
+    assert smaller > 0
+    still = run(unlearn.SynapticDampening(alpha=1e12), original, task)
+    assert weights_digest(still) == weights_digest(original)
+
+
+# --- streams: GA, RL, COLA+ -----------------------------------------------------------------------
+
+
+def test_forget_batches_are_shuffled_anew_each_time_they_run_out(task):
+    retain = shuffled(task.retain, 8, torch.device("cpu"), 0, False)
+    forget = shuffled(task.forget, 20, torch.device("cpu"), 0, False)
+    with rs.seeded(0):
+        seen = [x_f for _, _, x_f, _ in SideBySide(retain, forget)]
+    rounds = [torch.cat(seen[i : i + len(forget)]) for i in range(0, 2 * len(forget), len(forget))]
+    assert not torch.equal(*rounds)
+    # Every round is the whole forget set.
+    pixels = [sorted(part.flatten(1).sum(1).tolist()) for part in rounds]
+    assert pixels[0] == pytest.approx(pixels[1])
+
+
+def test_random_labels_are_neither_right_nor_forgotten(data):
+    task = rs.forget_classes(data, [1, 2])
+    allowed = other_labels(task.classes, task.forgotten)
+    drawn = unlearn.random_label.Relabelled(task.forget, allowed, 16, torch.device("cpu"), 0, False)
+    with rs.seeded(0):
+        first, second = (torch.cat([y for _, y in drawn]) for _ in range(2))
+    assert set(first.tolist()) == {0, 3}
+    assert not torch.equal(first, second)
+    random = rs.forget_samples(data, 10)
+    for c in range(4):
+        assert other_labels(4, random.forgotten)[c].tolist() == [other != c for other in range(4)]
+
+
+def test_boundary_expand_moves_the_forgotten_away_and_its_class_is_gone(original, task):
+    method = unlearn.BoundaryExpand(epochs=8, lr=0.02, batch=16, crop=0)
+    found = run(method, original, task)
+    assert found.head.out_features == original.head.out_features
+    assert error(found, task.forget) > error(original, task.forget) + 0.3
+    model = rs.clone(original)
+    model.head = nn.Sequential(model.head)
+    with pytest.raises(rs.InputError, match="needs a linear head, but this one is Sequential"):
+        method(model, task)
+
+
+def test_unsir_teaches_noise_under_the_label_of_each_forgotten_class(original, data):
+    task = rs.forget_classes(data, [1, 3])
+    method = unlearn.Unsir(noise_steps=25, forget_batch=8)
+    with rs.seeded(0):
+        noise = method._noise(rs.freeze(rs.clone(original)), task)
+    assert [set(label.tolist()) for _, label in noise] == [{1}, {3}]
+    for images, label in noise:
+        with torch.no_grad():
+            start = torch.randn_like(images)
+            learned, drawn = (F.cross_entropy(original(x), label) for x in (images, start))
+        assert learned > drawn + 1
+
+
+# --- every method -----------------------------------------------------------------------------------
+
+QUICK = {"crop": 1, "samples": 20, "noise_steps": 1, "batch": 64, "retain_batch": 64, "forget_batch": 30} | (
+    dict.fromkeys(("epochs", "forget_epochs", "collapse_epochs", "align_epochs", "repair_epochs"), 1)
+)
+
+
+@pytest.mark.parametrize("network", ["resnet50", "vit"])
+@pytest.mark.parametrize("method", unlearn.METHODS, ids=lambda method: method.label)
+def test_other_networks_and_several_classes(method, network, data):
+    task = rs.forget_classes(data, [0, 2])
+    small = {**QUICK, "pretraining": rs.Pretraining(epochs=1, batch=64, lr=0.01, crop=1)}
+    own = [field.name for field in dataclasses.fields(method)]
+    method = dataclasses.replace(method, **{name: value for name, value in small.items() if name in own})
+    with rs.seeded(0):
+        if network == "vit":
+            model = rs.networks.vit(variant="tiny", classes=4, channels=1, image=8, patch=4)
+        else:
+            model = rs.networks.resnet50(classes=4, channels=1, width=2)
+        found = method(model, task)
+    assert found.architecture == model.architecture
+    assert all(torch.isfinite(tensor).all() for tensor in found.state_dict().values())
+    if method.label not in ("Original", "SSD"):
+        assert weights_digest(found) != weights_digest(model)
+
+
+def test_a_method_is_found_by_what_the_paper_prints():
+    assert unlearn.find("eu-10") == unlearn.ExactLast(k=10)
+    assert unlearn.find("COLA", collapse_epochs=3).collapse_epochs == 3
+    with pytest.raises(rs.InputError, match="method 'Amnesia' is unknown; choose one of Original, Retrain"):
+        unlearn.find("Amnesia")
+    with pytest.raises(rs.InputError, match="FT has no setting gamma; its settings are epochs, lr"):
+        unlearn.find("FT", gamma=1)
+    with pytest.raises(rs.InputError, match="lr is -1, expected 0 or more"):
+        unlearn.find("FT", lr=-1)
+
+
+def test_other_packages_bring_methods(monkeypatch):
+    @dataclasses.dataclass(frozen=True)
+    class Theirs:
+        strength: float = 1.0
+        label = "Theirs"
+
+        def __call__(self, original, task):
+            return rs.clone(original)
+
+    class Entry:
+        name, value = "theirs", "their.package:Theirs"
+
+        def __init__(self, loaded):
+            self.loaded = loaded
+
+        def load(self):
+            if isinstance(self.loaded, Exception):
+                raise self.loaded
+            return self.loaded
+
+    def declare(loaded):
+        monkeypatch.setattr(unlearn, "entry_points", lambda group: [Entry(loaded)])
+
+    declare(Theirs)
+    assert unlearn.find("theirs", strength=2.0) == Theirs(2.0)
+    declare(ImportError("no module"))
+    with pytest.raises(
+        rs.InputError, match=r"theirs = their\.package:Theirs .* cannot be used \(no module\)"
+    ):
+        unlearn.methods()
+    declare(unlearn.FineTune)
+    with pytest.raises(rs.InputError, match="a method named FT, which is taken"):
+        unlearn.methods()
