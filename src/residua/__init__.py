@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from residua import compare, datasets, measure, networks, recipes, unlearn
+from residua.adopt import adopt
 from residua.checkpoint import load, save
 from residua.classifier import Classifier, clone, freeze, reinitialise, thaw
 from residua.errors import InputError
@@ -27,6 +28,7 @@ __all__ = [
     # networks
     "networks",
     "Classifier",
+    "adopt",
     "clone",
     "freeze",
     "thaw",
