@@ -10,6 +10,7 @@ from residua.errors import InputError
 from residua.information import Information, mutual_information
 from residua.record import Record
 from residua.split import Augmentation, Split
+from residua.strangers import open_model
 from residua.task import Dataset, ForgetTask, forget_classes, forget_indices, forget_samples
 from residua.training import Pretraining, descend, seeded, watching
 
@@ -34,6 +35,7 @@ __all__ = [
     "thaw",
     "reinitialise",
     "load",
+    "open_model",
     "save",
     # training and unlearning
     "recipes",

@@ -198,3 +198,33 @@ def test_reinitialise_draws_every_weight_as_the_package_does(made):
             expected = theirs.std().item() * (4 if made.narrowed else 1)
             apart = abs(math.log(ours.std().item() / expected))
             assert apart < 4 / math.sqrt(ours.numel()), name
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet50"])
+def test_torchvisions_weights_open_as_our_network(torchvision, name, tmp_path):
+    """Not only the names fit: ours computes what torchvision's computes."""
+    with rs.seeded(0):
+        net = tiny_resnet(getattr(torchvision.models, name)(num_classes=3)).eval()
+    torch.save(net.state_dict(), tmp_path / "m.pth")
+    model = rs.open_model(tmp_path / "m.pth", name, classes=3, channels=3, image=(32, 32))
+    assert model.architecture == {
+        "network": name,
+        "classes": 3,
+        "channels": 3,
+        "width": 4,
+        "stem": "imagenet",
+    }
+    x = images(net)
+    torch.testing.assert_close(run(model, x), run(net, x), atol=1e-5, rtol=0)
+
+
+def test_a_packages_own_function_builds_the_network(torchvision, tmp_path):
+    with rs.seeded(0):
+        net = torchvision.models.resnet18(num_classes=3).eval()
+    torch.save(net.state_dict(), tmp_path / "m.pth")
+    model = rs.open_model(
+        tmp_path / "m.pth", "torchvision.models:resnet18", classes=3, channels=3, image=(32, 32)
+    )
+    x = images(net)
+    torch.testing.assert_close(run(model, x), run(net, x), atol=1e-5, rtol=0)
+    assert model.block_names == RESNET18

@@ -86,7 +86,7 @@ def _taken_apart(module: nn.Module, cuts: Sequence[str] | None, batch: Tensor) -
     if cuts is not None:
         return cut(module, list(cuts), batch)
     found = recognise(module)
-    if found is None and type(module).forward is nn.Sequential.forward and isinstance(module, nn.Sequential):
+    if found is None and isinstance(module, nn.Sequential) and type(module).forward is nn.Sequential.forward:
         found = _behind_its_input(module, batch) or in_sequence(module)
     if found is None:
         where = boundaries(module, batch)

@@ -66,8 +66,14 @@ class Traced:
             )
         self.graph, self.ends = _same_in_both_modes(module, cuts)
         shapes = Shapes(fx.GraphModule(module, self.graph))
-        with torch.no_grad():
-            shapes.run(example)
+        try:
+            with torch.no_grad():
+                shapes.run(example)
+        except Exception as error:  # it ran as it was written, but not as it was traced
+            raise InputError(
+                f"the forward of {type(module).__name__} does not run as torch.fx sees it ({error}); "
+                "keep what depends on data inside submodules"
+            ) from error
         self.tensors = shapes.tensors
         _ask_the_batch_size_anew(self.graph, self.tensors, len(example))
         self.place = {node: i for i, node in enumerate(self.graph.nodes)}

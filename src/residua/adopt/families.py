@@ -22,13 +22,17 @@ from residua.networks.vit import ClassToken
 
 def recognise(module: nn.Module) -> Classifier | None:
     """The classifier made of this module's own parts, or None where its class is not known."""
+    forward = getattr(type(module), "forward", None)
     for (package, name), take_apart in FAMILIES.items():
         known: Any
         for known in type(module).__mro__:
-            if (known.__module__, known.__name__) == (package, name) and type(
-                module
-            ).forward is known.forward:
-                return take_apart(module)
+            if (known.__module__, known.__name__) == (package, name) and forward is known.forward:
+                try:
+                    return take_apart(module)
+                except (AttributeError, TypeError, IndexError) as error:
+                    raise InputError(
+                        f"this {name} of {package} is built otherwise than expected ({error}); give cuts"
+                    ) from error
     return None
 
 
