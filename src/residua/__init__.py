@@ -9,6 +9,7 @@ from residua.classifier import Classifier, clone, freeze, reinitialise, thaw
 from residua.errors import InputError
 from residua.information import Information, mutual_information
 from residua.record import Record
+from residua.saved import SavedFeatures, SavedOutputs, read_features, read_outputs
 from residua.split import Augmentation, Split
 from residua.strangers import open_model
 from residua.task import Dataset, ForgetTask, forget_classes, forget_indices, forget_samples
@@ -49,6 +50,10 @@ __all__ = [
     "compare",
     "Information",
     "mutual_information",
+    "SavedFeatures",
+    "SavedOutputs",
+    "read_features",
+    "read_outputs",
     "Record",
     "InputError",
 ]
