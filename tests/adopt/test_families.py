@@ -1,9 +1,14 @@
-"""adopt against the real torchvision, timm and transformers, with random weights."""
+"""adopt against the real torchvision, timm and transformers, with random weights.
+
+Their absence skips; `make test` installs them.
+"""
 
 from __future__ import annotations
 
 import copy
+import importlib.util
 import math
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -14,6 +19,36 @@ import residua as rs
 from residua.classifier import weights_digest
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+
+_libraries = []
+
+
+@pytest.fixture(scope="session")
+def torchvision():
+    """torchvision, whose wheel may expect a CUDA build of PyTorch: then two of its operators, which no
+    network here uses, are declared in its place, or it could not be imported."""
+    spec = importlib.util.find_spec("torchvision")
+    if spec is None or spec.origin is None:
+        pytest.skip("torchvision is not installed")
+    try:
+        torch.ops.load_library(Path(spec.origin).parent / "_C.so")
+    except OSError:
+        library = torch.library.Library("torchvision", "DEF")
+        for name in ("nms", "qnms"):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        _libraries.append(library)  # its operators go when it goes
+    return pytest.importorskip("torchvision")
+
+
+@pytest.fixture(scope="session")
+def timm(torchvision):
+    return pytest.importorskip("timm")
+
+
+@pytest.fixture(scope="session")
+def transformers(torchvision):
+    return pytest.importorskip("transformers")
+
 
 RESNET18 = ("stem", "layer1", "layer2", "layer3", "layer4")
 RESNET50 = ("stem", "layer1", "layer2", "layer3a", "layer3b", "layer4")
