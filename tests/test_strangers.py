@@ -380,6 +380,12 @@ def test_a_network_that_does_not_exist_or_fit_is_refused(here, own, case, capsys
     refusal(capsys, "measure", here / "m.pt", *words, "--data", f"mnist:{here}/data", "--forget", "class:1")
 
 
+def test_cuts_of_a_network_of_ours_are_refused(here):
+    torch.save(rs.networks.resnet18(width=1, classes=10, channels=1).state_dict(), here / "m.pt")
+    with pytest.raises(rs.InputError, match="the blocks of resnet18 are known"):
+        rs.open_model(here / "m.pt", "resnet18", cuts=["stem"], **FACTS)
+
+
 def test_a_network_for_other_data_is_refused(here, own):
     with rs.seeded(0):
         torch.save(Own(7).state_dict(), here / "m.pt")

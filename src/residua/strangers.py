@@ -71,7 +71,7 @@ def open_model(
         found = _safetensors(path)
     else:
         found = _pickled(path, trust)
-    with _importable_here(), torch.random.fork_rng():
+    with _importable_here(), torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         model = _assembled(path, found, network, cuts, classes, channels, image)
     for field, wanted in expect.items():
         if model.architecture.get(field) != wanted:
@@ -100,6 +100,8 @@ def _assembled(
         return adopt(found, cuts, _example(channels, image))
     weights = found.state_dict() if isinstance(found, nn.Module) else found
     if isinstance(network, str) and network in NETWORKS:
+        if cuts is not None:
+            raise InputError(f"the blocks of {network} are known; leave out the cuts {', '.join(cuts)}")
         return _ours(path, network, weights)
     module = _made(network, classes, channels)
     example = _example(channels, image)

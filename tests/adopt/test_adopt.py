@@ -99,6 +99,22 @@ class Containing(nn.Module):
         return self.fc(self.encoder(self.stem(x)).mean((2, 3)))
 
 
+class Reshaped(nn.Module):
+    """The batch size, and a weight with as many rows as the example has samples."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.norm, self.fc = layer(3, 4), nn.BatchNorm2d(4), nn.Linear(4, 5)
+        self.register_buffer("mean", torch.zeros(3, 1, 1))
+        self.layer_scale = nn.Parameter(torch.ones(len(IMAGES), 4))
+
+    def forward(self, x):
+        n = x.shape[0]
+        x = self.stem(x - self.mean + (self.layer_scale * n).mean() - n)
+        x = self.norm(torch.reshape(x, (n, 4, -1, 8)))
+        return self.fc(F.adaptive_avg_pool2d(x, 1).reshape(n, 4))
+
+
 IMAGES = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(0))
 
 
@@ -109,8 +125,8 @@ def run(net, x=IMAGES):
 
 def check_equal(net, adopted):
     net = copy.deepcopy(net)
-    for mode in (False, True, False):
-        torch.testing.assert_close(run(adopted.train(mode)), run(net.train(mode)), atol=1e-5, rtol=0)
+    for mode, x in ((False, IMAGES), (True, IMAGES), (False, IMAGES[:3])):
+        torch.testing.assert_close(run(adopted.train(mode), x), run(net.train(mode), x), atol=1e-5, rtol=0)
 
 
 CUTS = {
@@ -118,6 +134,7 @@ CUTS = {
     "before an activation in place": (Chain, ["stem", "body.two", "norm"]),
     "inside a stage": (Chain, ["stem.0", "stem", "body.two.1", "norm"]),
     "around the skip": (Skipping, ["stem", "two", "three"]),
+    "reshaped by the batch size": (Reshaped, ["stem", "norm"]),
     "inside a container with weights": (Containing, ["stem", "encoder.one", "encoder"]),
     "tokens": (Tokens, ["layers.0", "layers.1", "norm"]),
 }
@@ -159,7 +176,8 @@ def test_cut_networks_are_cloned_frozen_and_drawn_anew(case):
         for tensor in adopted.state_dict().values():
             tensor.fill_(7)
     rs.reinitialise(adopted)
-    assert [name for name, t in adopted.state_dict().items() if (t == 7).any()] == []
+    kept = [name for name, t in adopted.state_dict().items() if (t == 7).any()]
+    assert [name for name in kept if not name.endswith("own_tensors.mean")] == []
     rs.freeze(adopted.upto(1))
     before = weights_digest(adopted.upto(1))
     adopted.train()(IMAGES).sum().backward()
@@ -222,6 +240,14 @@ class TwoPaths(Chain):
         return self.fc(self.norm(self.body["two"](x)).mean((2, 3)))
 
 
+class OtherRate(Chain):
+    """The trace sees a number and cannot know that it comes from the mode; only the outputs tell."""
+
+    def forward(self, x):
+        x = F.dropout(self.stem(x), 0.5 if self.training else 0.0)
+        return self.fc(self.norm(self.body["two"](x)).mean((2, 3)))
+
+
 class DataDependent(Chain):
     def forward(self, x):
         return super().forward(x) if x.sum() > 0 else super().forward(-x)
@@ -253,6 +279,7 @@ class Masked(Chain):
         (Twice, ["body.one", "body.two"], "body.one is no boundary because it runs 2 times; cut at stem, "),
         (Pair, ["one"], "one is no boundary because it does not return a single tensor; cut at stem"),
         (TwoPaths, ["stem", "norm"], "TwoPaths takes another path in train mode"),
+        (OtherRate, ["stem", "norm"], "do not give its outputs in train mode"),
         (DataDependent, ["stem"], "the forward of DataDependent cannot be traced"),
         (Tuple, ["stem"], "returns a tuple, expected logits"),
         (lambda: nn.Identity(), None, "has no weights"),

@@ -36,7 +36,7 @@ def adopt(module: nn.Module, cuts: Sequence[str] | None = None, example: Tensor 
         raise InputError(f"cuts is {cuts!r}, expected a list of names of submodules; give at least one")
     if isinstance(module, Classifier) and cuts is None:
         return copy.deepcopy(module).eval()
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(0)
         given = _copied(_unwrapped(module))
         batch = _example(given, example)
@@ -163,18 +163,19 @@ def _run(module: nn.Module, batch: Tensor) -> Tensor:
 
 
 def _check(module: nn.Module, adopted: Classifier, batch: Tensor) -> None:
-    """The same outputs in eval mode, in train mode, and in eval mode with what training has moved."""
+    """The same outputs in eval mode, in train mode, and in eval mode with what training has moved, also
+    for fewer samples."""
     if next(adopted.pool.parameters(), None) is not None:
         raise InputError("what pools the last block has weights of its own; give cuts, the last one after it")
     if not adopted.depth:
         raise InputError("there is no block before the head; give cuts")
     both = copy.deepcopy(module), copy.deepcopy(adopted)
-    for mode in ("eval", "train", "eval"):
+    for mode, seen in (("eval", batch), ("train", batch), ("eval", batch[1:])):
         found = []
         for model in both:
             torch.manual_seed(0)
             try:
-                found.append(_run(model.train(mode == "train"), batch))
+                found.append(_run(model.train(mode == "train"), seen))
             except InputError:
                 raise
             except Exception as error:

@@ -81,11 +81,10 @@ def known(module: nn.Module) -> None:
 
 
 def constant(name: str, buffer: Tensor, owner: nn.Module) -> bool:
-    """Tables of indices, what is not even saved, and the mean and deviation of the input."""
+    """Tables of indices, what is not even saved, and the mean and deviation of an image's channels."""
     whole = not (buffer.is_floating_point() or buffer.is_complex())
-    return (
-        whole or name in owner._non_persistent_buffers_set or (name in CONSTANTS and not buffer.requires_grad)
-    )
+    of_images = name in CONSTANTS and buffer.numel() in (1, 3)
+    return whole or of_images or name in owner._non_persistent_buffers_set
 
 
 def resnet(module: nn.Module) -> None:

@@ -65,17 +65,17 @@ class Traced:
                 f"{_or(Traced(module, (), example).boundaries())}"
             )
         self.graph, self.ends = _same_in_both_modes(module, cuts)
-        shapes = Shapes(fx.GraphModule(module, self.graph))
+        whole = fx.GraphModule(module, self.graph)
         try:
             with torch.no_grad():
-                shapes.run(example)
+                self.tensors, fewer = Shapes(whole).of(example), Shapes(whole).of(example[1:])
         except Exception as error:  # it ran as it was written, but not as it was traced
             raise InputError(
                 f"the forward of {type(module).__name__} does not run as torch.fx sees it ({error}); "
                 "keep what depends on data inside submodules"
             ) from error
-        self.tensors = shapes.tensors
-        _ask_the_batch_size_anew(self.graph, self.tensors, len(example))
+        by_sample = {node for node, shape in self.tensors.items() if shape[:1] != fewer[node][:1]}
+        _ask_the_batch_size_anew(self.graph, by_sample)
         self.place = {node: i for i, node in enumerate(self.graph.nodes)}
         output = next(node for node in self.graph.nodes if node.op == "output")
         if not isinstance(output.args[0], fx.Node):
@@ -181,11 +181,15 @@ class _Root(nn.Module):
 
 
 class Shapes(fx.Interpreter):
-    """Runs the network once and remembers the shape of every tensor."""
+    """Runs the network and remembers the shape of every tensor."""
 
     def __init__(self, module: fx.GraphModule) -> None:
         super().__init__(module)
         self.tensors: dict[fx.Node, torch.Size] = {}
+
+    def of(self, example: Tensor) -> dict[fx.Node, torch.Size]:
+        self.run(example)
+        return self.tensors
 
     def run_node(self, n: fx.Node) -> Any:
         found = super().run_node(n)
@@ -269,16 +273,14 @@ def _asking(
     return tuple(found)
 
 
-def _ask_the_batch_size_anew(graph: fx.Graph, tensors: dict[fx.Node, torch.Size], batch: int) -> None:
+def _ask_the_batch_size_anew(graph: fx.Graph, by_sample: set[fx.Node]) -> None:
     """`n = x.shape[0]` at the top and `view(n, -1)` at the bottom is no skip: each tensor knows n itself."""
     for node in list(graph.nodes):
         if not _is_batch_size(node):
             continue
         for user in list(node.users):
             asked = user.args[0] if user.args else None
-            if user.op != "call_method" or not isinstance(asked, fx.Node) or asked is node:
-                continue
-            if asked in tensors and len(tensors[asked]) and tensors[asked][0] == batch:
+            if isinstance(asked, fx.Node) and asked is not node and asked in by_sample:
                 with graph.inserting_before(user):
                     own = graph.call_method("size", (asked, 0))
                 user.replace_input_with(node, own)
