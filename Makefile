@@ -3,16 +3,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+MODELS := $(VENV)/.installed-models
 
 .PHONY: demo test test-slow check bench clean
 
 demo: $(STAMP)
 	$(BIN)/residua demo --out demo
 
-test: $(STAMP)
+test: $(MODELS)
 	$(BIN)/python -m pytest -m "not slow"
 
-test-slow: $(STAMP)
+test-slow: $(MODELS)
 	$(BIN)/python -m pytest -m slow
 
 check: $(STAMP)
@@ -27,6 +28,11 @@ bench: $(STAMP)
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[data,figures,tune,dev]"
+	touch $@
+
+# torchvision, timm and transformers, for the tests alone.
+$(MODELS): $(STAMP)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[models]"
 	touch $@
 
 clean:

@@ -16,9 +16,9 @@ SOURCE = Path(residua.__file__).parent
 CORRIDOR = (
     {"errors", "files", "device"},
     {"split", "task", "datasets"},
-    {"classifier", "networks", "checkpoint"},
+    {"classifier", "networks", "adopt", "checkpoint", "strangers"},
     {"training", "streams", "losses", "recipes"},
-    {"reading", "curve", "outputs", "features", "critic", "information", "calibration"},
+    {"reading", "curve", "outputs", "features", "saved", "critic", "information", "calibration"},
     {"unlearn", "measure"},
     {"trajectory", "tuning"},
     {"record"},

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from residua import compare, datasets, measure, networks, recipes, unlearn
+from residua.adopt import adopt
 from residua.checkpoint import load, save
 from residua.classifier import Classifier, clone, freeze, reinitialise, thaw
 from residua.errors import InputError
 from residua.information import Information, mutual_information
 from residua.record import Record
+from residua.saved import SavedFeatures, SavedOutputs, read_features, read_outputs
 from residua.split import Augmentation, Split
+from residua.strangers import open_model
 from residua.task import Dataset, ForgetTask, forget_classes, forget_indices, forget_samples
 from residua.training import Pretraining, descend, seeded, watching
 
@@ -27,11 +30,13 @@ __all__ = [
     # networks
     "networks",
     "Classifier",
+    "adopt",
     "clone",
     "freeze",
     "thaw",
     "reinitialise",
     "load",
+    "open_model",
     "save",
     # training and unlearning
     "recipes",
@@ -45,6 +50,10 @@ __all__ = [
     "compare",
     "Information",
     "mutual_information",
+    "SavedFeatures",
+    "SavedOutputs",
+    "read_features",
+    "read_outputs",
     "Record",
     "InputError",
 ]

@@ -20,7 +20,7 @@ KEY = "residua"
 
 def save(model: Classifier, path: str | Path) -> None:
     """Write the weights and how to build the network; the file is whole or absent."""
-    if not model.architecture:
+    if "network" not in model.architecture:
         raise InputError(
             "this model does not say how it is built, so a checkpoint of it could not be read again; "
             "build it with residua.networks or set its architecture"
@@ -81,12 +81,18 @@ def _architecture(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]
         architecture = json.loads((metadata or {})[KEY])
     except KeyError:
         raise InputError(
-            f"checkpoint {path} does not say which network it belongs to; save it with residua.save"
+            f"checkpoint {path} does not say which network it belongs to; name it with --network "
+            "(residua.open_model), or save it with residua.save"
         ) from None
     except json.JSONDecodeError:
         raise InputError(f"checkpoint {path} has damaged metadata; save it again with residua.save") from None
     if not isinstance(architecture, dict) or not isinstance(architecture.get("network"), str):
         raise InputError(f"checkpoint {path} has damaged metadata; save it again with residua.save")
+    if ":" in architecture["network"]:
+        raise InputError(
+            f"checkpoint {path} belongs to the network {architecture['network']}, which is code that is not run on a "
+            "file's word; name it with --network (residua.open_model)"
+        )
     return architecture
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -122,25 +122,31 @@ def keep_frozen(module: nn.Module) -> None:
 def reinitialise(module: Module) -> Module:
     """Draw every weight anew, in place, as when the module was built.
 
-    Every module that owns parameters must know how (`reset_parameters`), at any depth: one that
-    does not would silently keep what it has learned.
+    Every module that owns parameters must know how, at any depth: one that does not would silently
+    keep what it has learned. It knows by `reset_parameters`, and an adopted one also by
+    `residua_draws`, which says for single tensors how they were drawn (see `adopt/anew.py`).
     """
     for name, part in module.named_modules():
-        owns = next(_own_tensors(part), None) is not None
         reset = getattr(part, "reset_parameters", None)
+        draws: dict[str, Callable[[Tensor], object]] = part.__dict__.get("residua_draws", {})
+        left = [] if callable(reset) else [own for own in _own_tensors(part) if own not in draws]
+        if left:
+            raise InputError(
+                f"{type(part).__name__} at {name or 'the root'} owns parameters but has no reset_parameters() "
+                f"that would draw {left[0]} anew; add that method so that it can be initialised anew"
+            )
         if callable(reset):
             reset()
-        elif owns:
-            raise InputError(
-                f"{type(part).__name__} at {name or 'the root'} owns parameters but has no reset_parameters(); "
-                "add that method so that it can be initialised anew"
-            )
+        for own, draw in draws.items():
+            draw(getattr(part, own))
     return module
 
 
-def _own_tensors(module: nn.Module) -> Iterator[Tensor]:
-    yield from module.parameters(recurse=False)
-    yield from module.buffers(recurse=False)
+def _own_tensors(module: nn.Module) -> Iterator[str]:
+    for name, _ in module.named_parameters(recurse=False):
+        yield name
+    for name, _ in module.named_buffers(recurse=False):
+        yield name
 
 
 def weights_digest(module: nn.Module) -> str:

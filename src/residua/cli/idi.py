@@ -13,9 +13,12 @@ import typer
 from residua.classifier import weights_digest
 from residua.cli.console import say, show, training_bar
 from residua.cli.options import (
+    CutsOption,
     DataOption,
     DeviceOption,
     ForgetOption,
+    NetworkOption,
+    TrustOption,
     choose_device,
     command_line,
     load_for,
@@ -41,6 +44,9 @@ def idi(
         list[Path] | None,
         typer.Argument(help="Other checkpoints to place between them.", metavar="[MODEL]..."),
     ] = None,
+    network: NetworkOption = None,
+    cuts: CutsOption = None,
+    trust: TrustOption = False,
     random: Annotated[bool, typer.Option("--random", help="Also a network with random weights.")] = False,
     scale: Annotated[str, typer.Option(help="What the table and records say of the scale.")] = "custom",
     device: DeviceOption = "auto",
@@ -54,7 +60,7 @@ def idi(
     where = choose_device(device)
     task = open_task(data, forget)
     named = {"Original": original, "Retrain": reference} | {path.stem: path for path in models or []}
-    loaded = {label: load_for(task, path, where) for label, path in named.items()}
+    loaded = {label: load_for(task, path, where, network, cuts, trust) for label, path in named.items()}
     if random:
         with seeded(0):
             loaded["Random"] = Random()(loaded["Original"], task)

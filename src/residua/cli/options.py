@@ -18,13 +18,13 @@ import numpy as np
 import torch
 import typer
 
-from residua.checkpoint import load
 from residua.classifier import Classifier
 from residua.cli.console import say
 from residua.datasets import open_dataset
 from residua.errors import InputError
 from residua.files import check_place
 from residua.record import NAME
+from residua.strangers import open_model
 from residua.task import Dataset, ForgetTask, forget_classes, forget_indices, forget_samples
 
 DataOption = Annotated[
@@ -41,6 +41,30 @@ ForgetOption = Annotated[
         "--forget",
         metavar="WHAT",
         help="class:6, classes:1,2, samples:50 (per class; samples:50:SEED), or indices:FILE (JSON list, .npy, or one number a line).",
+    ),
+]
+NetworkOption = Annotated[
+    Optional[str],  # noqa: UP045 (typer reads it at run time)
+    typer.Option(
+        "--network",
+        metavar="NAME|MODULE:CALLABLE",
+        help="What checkpoints that do not say it belong to: resnet18, resnet50, vit, or the function of yours "
+        "that builds it; this folder is importable.",
+    ),
+]
+CutsOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        metavar="NAME,NAME,...",
+        help="Submodules that end the blocks of a network of yours, where it is not recognised.",
+    ),
+]
+TrustOption = Annotated[
+    bool,
+    typer.Option(
+        "--trust",
+        help="Open full pickles too. A pickle can run any program in your name when it is opened: only for "
+        "files whose maker you trust with everything on this machine.",
     ),
 ]
 SeedOption = Annotated[int, typer.Option(help="Same seed, same machine: same numbers.")]
@@ -158,17 +182,26 @@ def open_task(data: str, forget: str) -> ForgetTask:
     return task
 
 
-def load_for(task: ForgetTask, path: Path, device: torch.device) -> Classifier:
+def load_for(
+    task: ForgetTask,
+    path: Path,
+    device: torch.device,
+    network: str | None = None,
+    cuts: str | None = None,
+    trust: bool = False,
+) -> Classifier:
     """The classifier in this checkpoint, which must fit the task's images and classes."""
     channels, height, width = task.retain.shape
-    model = load(path, expect={"classes": task.classes, "channels": channels}, device=str(device))
-    image = model.architecture.get("image")
-    if image is not None and (height, width) != (image, image):
-        raise InputError(
-            f"checkpoint {path} takes images of {image} x {image} pixels, but those of {task.dataset} have "
-            f"{height} x {width}; give the checkpoint that belongs to this data"
-        )
-    return model
+    return open_model(
+        path,
+        network,
+        cuts=None if cuts is None else [name.strip() for name in cuts.split(",")],
+        trust=trust,
+        classes=task.classes,
+        channels=channels,
+        image=(height, width),
+        device=str(device),
+    )
 
 
 def check_outputs(out: Path, record: Path | None) -> None:

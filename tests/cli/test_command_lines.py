@@ -1,0 +1,169 @@
+"""Whatever is typed after `residua`: help, or one sentence and exit code 3; never a traceback, nothing written."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from residua.cli import app, main
+
+
+def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
+    """Every command that exists, with its parameters."""
+    inner = getattr(command, "commands", {})
+    for name, each in inner.items():
+        yield from commands(each, (*words, name))
+    if not inner:
+        yield words, list(command.params)
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+
+# What lets a command fail before any work, whatever else was typed, because the last word counts.
+SMALL = ["--data", "mnist:data"]
+FATAL = {
+    ("demo",): [["--out", "file/below"], ["--seed", "many"]],
+    ("train",): [[*SMALL, "--network", "nonet"], ["--data", "nonsense"], ["--out", "file/below.safetensors"]],
+    ("measure",): [[*SMALL, "file"], [*SMALL, "nowhere"], ["--data", "mnist:nowhere"]],
+    ("idi",): [[*SMALL, "--original", "file"], [*SMALL, "--reference", "nowhere"], ["--out", "file/below"]],
+    ("unlearn",): [
+        [*SMALL, "--method", "Amnesia"],
+        [*SMALL, "--original", "nowhere"],
+        ["--data", "nonsense"],
+        ["--out", "file/below.safetensors"],
+    ],
+    ("tune",): [["--data", "nonsense"], [*SMALL, "--original", "file"], ["--journal", "file/below"]],
+    ("catalogue",): [["--only", "Amnesia"], ["--data", "nonsense"], ["--out", "file/below"]],
+    ("list",): [["nonsense"]],
+    ("recipes",): [["--scale", "nonsense"]],
+    ("calibrate",): [["--only", "nonsense"], ["--out", "file/below"], ["--repeats", "1"]],
+    ("data", "show"): [["--data", "nonsense"], ["--data", "image-folder:nowhere"]],
+    ("data", "manifest"): [["--data", "nonsense"], [*SMALL, "--forget", "nonsense"]],
+    ("data", "fetch"): [
+        ["--mirror", "ftp://127.0.0.1"],
+        ["--to", "file/below", "--mirror", "ftp://127.0.0.1"],
+    ],
+}
+ANYWHERE = [["--no-such-option", "3"]]
+
+VALUES = st.one_of(
+    st.text(max_size=12),
+    st.integers().map(str),
+    st.floats().map(str),
+    st.sampled_from(["", "-", "--", "-1", "true", "None", "a\nb", "~", "\ud800", "[red]", "%s", "{}"]),
+)
+
+
+# Values of the right kind for options that take no number; anything can still be wrong with them.
+WORDS = {
+    "--data": ["nonsense", "mnist:nowhere", "cifar10:.", "cifar10", "parquet:file", "image-folder:.", "mnist:", ":", ""],
+    "--forget": ["class:1", "classes:1,2", "class:", "samples:2", "samples:2:x", "indices:file", "indices:", "6", "\0"],
+    "--device": ["cpu", "auto", "meta", "cuda:99", "quantum", "", "cpu:1"],
+    "--network": ["resnet18", "vit", "nonet", "os:getcwd", "nowhere:make", "builtins:dict", ":", "a:b:c", ""],
+    "--cuts": ["stem,layer1", ",", "", "\0"],
+    "--scale": ["tiny", "small", "full", "huge", "custom", ""],
+    "--variant": ["tiny", "base", "giant", ""],
+    "--schedule": ["cosine", "constant", "linear", ""],
+    "--precision": ["auto", "float32", "bfloat16", "float8"],
+    "--protocol": ["held-out", "paper", "other"],
+    "--ratio": ["all", "1:5", "10%", "0:0", "-1%", "nan%", ":"],
+    "--mirror": ["ftp://127.0.0.1", "nonsense", "", "http:"],
+    "--only": ["nonsense", ""],
+}  # fmt: skip
+PATHS = [
+    "file",
+    "nowhere",
+    "file/below",
+    ".",
+    "..",
+    "",
+    "\0",
+    "~nobody",
+    "x.safetensors",
+    "x.json",
+    "X y.json",
+    "a" * 300,
+]
+for option in ("--out", "--record", "--to", "--original", "--reference"):
+    WORDS[option] = PATHS
+NUMBERS = st.integers(-1, 9).map(str) | st.sampled_from(["0.5", "nan", "-inf", "1e999", "9" * 30, "-0"])
+
+
+def values(parameter: Any) -> st.SearchStrategy[list[str]]:
+    """The parameter with a value of its kind, and now and then with any other."""
+    name = parameter.opts[0]
+    if not name.startswith("-"):
+        return st.lists(st.sampled_from(PATHS) | VALUES, min_size=1, max_size=2)
+    if getattr(parameter, "is_flag", False):
+        return st.sampled_from([[option] for option in (*parameter.opts, *parameter.secondary_opts)])
+    fitting = st.sampled_from(WORDS[name]) if name in WORDS else NUMBERS
+    return st.one_of(fitting, fitting, fitting, fitting, VALUES).map(lambda value: [f"{name}={value}"])
+
+
+@st.composite
+def command_lines(draw: Any) -> list[str]:
+    command = draw(st.sampled_from(sorted(COMMANDS)))
+    words = list(command)
+    given = [p for p in COMMANDS[command] if p.required] + draw(
+        st.lists(st.sampled_from(COMMANDS[command]), max_size=5)
+    )
+    for parameter in given:
+        words += draw(values(parameter))
+    fatal = FATAL.get(command, ANYWHERE)
+    return words + draw(st.sampled_from(fatal + fatal + ANYWHERE))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "file").write_text("mine")
+    (folder / "data").mkdir()
+    for stem, n in (("train", 40), ("t10k", 10)):
+        labels = (np.arange(n) % 10).astype(np.uint8)
+        images = np.random.default_rng(n).integers(0, 256, (n, 8, 8), dtype=np.uint8)
+        for name, array in (("images-idx3", images), ("labels-idx1", labels)):
+            head = bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape)
+            (folder / f"data/{stem}-{name}-ubyte").write_bytes(head + array.tobytes())
+    return folder
+
+
+def test_there_are_fatal_words_for_every_command():
+    assert set(FATAL) == set(COMMANDS), "say in FATAL what makes the new command fail before any work"
+
+
+@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@example(["train", "--data", "nonsense", "--forget", "\0", "--out", "\0.safetensors"])
+@example(["measure", "\0", "--data", "nonsense", "--forget", "class:1", "--device", "cuda:99"])
+@example(["idi", "--original", "", "--reference", "", "--data", "nonsense", "--forget", "", "--out", "\0"])
+@example(["calibrate", "--out", "\0", "--only", "nonsense"])
+@example(["data", "fetch", "mnist", "--to", "\0", "--mirror", "ftp://127.0.0.1"])
+@given(command_lines())
+def test_a_command_line_that_cannot_work_says_so_in_one_sentence(folder, words):
+    out, err, before = io.StringIO(), io.StringIO(), Path.cwd()
+    os.chdir(folder)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main(words)
+    finally:
+        os.chdir(before)
+    if code == 0:
+        assert {"--help", "-h"} & set(words)
+    else:
+        assert code == 3
+        assert out.getvalue() == ""
+        assert err.getvalue().startswith("residua: ")
+        assert len(err.getvalue().splitlines()) == 1
+    assert "Traceback" not in err.getvalue()
+    assert sorted(path.name for path in folder.iterdir()) == ["data", "file"]
+    assert (folder / "file").read_text() == "mine"
