@@ -18,7 +18,18 @@ CORRIDOR = (
     {"split", "task", "datasets"},
     {"classifier", "networks", "checkpoint"},
     {"training", "recipes"},
-    {"reading", "curve", "outputs", "features", "critic", "information", "calibration"},
+    {
+        "reading",
+        "explanations",
+        "curve",
+        "memo",
+        "outputs",
+        "features",
+        "critic",
+        "information",
+        "attack",
+        "calibration",
+    },
     {"unlearn", "measure"},
     {"record"},
     {"compare"},
@@ -29,7 +40,7 @@ CORRIDOR = (
     {"cli"},
 )
 PLACE = {module: place for place, room in enumerate(CORRIDOR) for module in room}
-NUMBERS_ONLY = {"errors", "files", "reading", "curve", "record", "compare", "report"}
+NUMBERS_ONLY = {"errors", "files", "reading", "explanations", "curve", "record", "compare", "report"}
 SIBLINGS = {"unlearn", "measure"}
 OPTIONAL = {"torchvision", "timm", "transformers", "PIL", "pyarrow", "ray", "optuna"}
 
