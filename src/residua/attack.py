@@ -23,7 +23,7 @@ from residua.split import Split
 from residua.task import ForgetTask
 
 FEWEST = 10  # members, and others, with which an attack makes sense
-LOW = {"TPR@1%": 0.01, "TPR@0.1%": 0.001}
+LOW = {"TPR@1e-2": 0.01, "TPR@1e-3": 0.001}
 
 
 @dataclass(frozen=True, eq=False)

@@ -99,7 +99,7 @@ def test_gaps_carry_their_sign():
 
 
 def course(*accuracies: float) -> Reading:
-    return Reading({"forget_accuracy": accuracies[0]}, {"course": np.array(accuracies)})
+    return Reading({"relearning.before": accuracies[0]}, {"course": np.array(accuracies)})
 
 
 def test_relearning_is_counted_in_mini_batches_until_5_per_cent_below_original():
@@ -166,10 +166,10 @@ def test_two_models_are_compared_on_the_same_samples_only(net, task):
     mine = measure(net, task)
     with rs.seeded(3):
         other = measure(rs.reinitialise(rs.clone(net)), task)
-    same, found = cka(mine, mine), cka(mine, other, "CKA_original")
+    same, found = cka(mine, mine), cka(mine, other, "CKA.original")
     assert len(same.values) == 10
     assert all(value == pytest.approx(1) for value in same.values.values())
-    assert found.values.keys() == {f"CKA_original.{s}.{b}" for s in ("forget", "retain") for b in range(1, 6)}
+    assert found.values.keys() == {f"CKA.original.{s}.{b}" for s in ("forget", "retain") for b in range(1, 6)}
     assert all(0 <= value < 0.999 for name, value in found.values.items() if not name.endswith(".1"))
     with pytest.raises(rs.InputError, match="other samples"):
         cka(mine, rs.measure.Representation(most=20, seed=1)(net, task))

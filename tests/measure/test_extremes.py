@@ -104,7 +104,7 @@ def test_values_are_finite_or_say_why_not(net, model, task):
         "JSD",
         "ZRF",
         "recovery.test",
-        "weight_distance_original",
+        "weight_distance.original",
     } <= found.values.keys()
     for name, value in found.values.items():
         assert math.isfinite(value), name

@@ -165,23 +165,23 @@ def test_recovery_of_original_is_far_above_that_of_random():
 def test_a_probe_reads_what_is_there_block_by_block(seen):
     found = Probe()(with_head(Halves(), Blind()), seen).values
     assert found["probe.1"] > 0.95
-    assert found["probe_test.1"] > 0.95
+    assert found["probe.test.1"] > 0.95
     assert found["probe.2"] in (0.0, 1.0)  # one class for all
-    assert found["probe.2"] + 3 * found["probe_test.2"] == pytest.approx(1)
+    assert found["probe.2"] + 3 * found["probe.test.2"] == pytest.approx(1)
 
 
 def test_a_probe_of_forgotten_samples_is_fitted_on_retained_ones(memorising, nothing_to_learn):
     """The memorised labels of forgotten samples can be read from the last block, those of test data cannot."""
     found = Probe()(memorising, rs.forget_samples(nothing_to_learn, 20, seed=0)).values
     assert found["probe.2"] > 0.9
-    assert found["probe_test.2"] < 0.4
+    assert found["probe.test.2"] < 0.4
 
 
 def test_relearning_ends_when_there_is_nothing_left_and_keeps_its_course(net, task):
     found = Relearning(lr=0.05, steps=30)(net, task)
     course = found.arrays["course"]
     assert course[0] == float((logits(net, task.forget).argmax(1) == 2).double().mean())
-    assert course[-1] == found.values["relearned_accuracy"] == 1.0
+    assert course[-1] == found.values["relearning.after"] == 1.0
     assert len(course) <= 31
     assert (course[1:-1] < 1).all()
     slow = Relearning(lr=0.0, steps=4)(net, task).arrays["course"]

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from residua.cli import calibrate, data, demo, idi, measure, train
+from residua.cli import calibrate, data, demo, explain, idi, measure, train
 from residua.cli.console import complain
 from residua.errors import InputError
 
@@ -29,6 +29,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("train")(train.train)
 app.command("measure")(measure.measure)
+app.command("explain")(explain.explain)
 app.command("idi")(idi.idi)
 app.command("calibrate")(calibrate.calibration)
 app.add_typer(data.app, name="data")

@@ -30,7 +30,7 @@ def say(sentence: str) -> None:
 def show(table: Table) -> None:
     rich = RichTable(title=table.title, title_justify="left", title_style="bold", caption_justify="left")
     for i, column in enumerate(table.columns):
-        rich.add_column(column, justify="left" if i == 0 else "right")
+        rich.add_column(Text(column), justify="left" if i == 0 else "right")
     for row in table.rows:
         rich.add_row(*map(Text, row))
     out.print(rich)

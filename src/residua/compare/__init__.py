@@ -8,6 +8,7 @@ from residua.compare.distance import cka, linear_cka, weight_distance
 from residua.compare.divergence import divergences, jsd, jsd_paper, zrf
 from residua.compare.idi import IDI, check_comparable, idi
 from residua.compare.metrics import metrics
+from residua.compare.readings import reading_fields, readings_of
 from residua.compare.relearn import ain, relearn_time
 
 __all__ = [
@@ -27,6 +28,8 @@ __all__ = [
     "jsd_paper",
     "linear_cka",
     "metrics",
+    "reading_fields",
+    "readings_of",
     "relearn_time",
     "weight_distance",
     "zrf",

@@ -46,14 +46,14 @@ def _compared(model: Readings, original: Readings, reference: Readings) -> list[
         said = model["outputs"].arrays
         found.append(Reading({"ZRF": zrf(said["log_probabilities"], said["random"])}))
     compare("outputs", (reference,), divergences)
-    compare("class accuracy", (original,), class_changes)
+    compare("class-accuracy", (original,), class_changes)
     compare("relearning", (original,), relearn_time)
     compare("relearning", (original, reference), lambda u, o, r: ain(u, original=o, reference=r))
     for name, other in (("original", original), ("reference", reference)):
-        compare("representation", (other,), lambda a, b, name=name: cka(a, b, f"CKA_{name}"))
-        compare("weights", (other,), lambda a, b, name=name: weight_distance(a, b, f"weight_distance_{name}"))
+        compare("representation", (other,), lambda a, b, name=name: cka(a, b, f"CKA.{name}"))
+        compare("weights", (other,), lambda a, b, name=name: weight_distance(a, b, f"weight_distance.{name}"))
     compare("information", (original, reference), _idi)
-    if "accuracy" in model and "accuracy" in original and "class accuracy" in model:
+    if "accuracy" in model and "accuracy" in original and "class-accuracy" in model:
         found.append(_aus(model, original))
     mine, theirs = _accuracies(model), _accuracies(reference)
     if mine and theirs:
@@ -75,7 +75,7 @@ def _idi(unlearned: Reading, original: Reading, reference: Reading) -> Reading:
 
 def _aus(model: Readings, original: Readings) -> Reading:
     said = model["accuracy"].values
-    by_class = model["class accuracy"]
+    by_class = model["class-accuracy"]
     scenario = "random" if by_class.arrays["retained"].all() else "class"
     if scenario == "class" and "FTA" not in by_class.values:
         return Reading({}, notes={"AUS": by_class.notes["FTA"]})

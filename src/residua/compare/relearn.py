@@ -12,7 +12,7 @@ def relearn_time(unlearned: Reading, original: Reading, *, within: float = WITHI
 
     If the course ends before, there is no value, and the note says how long it was.
     """
-    goal = (1 - within) * original.values["forget_accuracy"]
+    goal = (1 - within) * original.values["relearning.before"]
     course = unlearned.arrays["course"]
     reached = (course >= goal).nonzero()[0]
     if len(reached):

@@ -21,7 +21,7 @@ class ClassAccuracy:
     and how many are right, so that `compare.class_changes` can say which neighbours were damaged.
     """
 
-    label = "class accuracy"
+    label = "class-accuracy"
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         right = torch.zeros(task.classes, dtype=torch.int64)

@@ -22,7 +22,7 @@ class Probe:
 
     When classes are forgotten the probe is fitted on training data of all classes and `probe.l` is
     its accuracy on the *test* images of the forgotten ones. When samples are forgotten it is fitted on
-    retained data and `probe.l` is its accuracy on the forget set. `probe_test.l` is its accuracy on the
+    retained data and `probe.l` is its accuracy on the forget set. `probe.test.l` is its accuracy on the
     test set. At most `most` samples fit it.
     """
 
@@ -45,7 +45,7 @@ class Probe:
         for block in range(1, model.depth + 1):
             z = torch.cat([of[block] for of in seen])[some].double()
             said = _said(z, labels[some], torch.cat([test[block], ask[block]]) if len(asked) else test[block])
-            values[f"probe_test.{block}"] = _share(said[: len(task.test)] == task.test.labels)
+            values[f"probe.test.{block}"] = _share(said[: len(task.test)] == task.test.labels)
             if len(asked):
                 values[f"probe.{block}"] = _share(said[len(task.test) :] == asked.labels)
             else:

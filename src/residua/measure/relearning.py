@@ -69,7 +69,7 @@ class Relearning:
                 after_step=look,
             )
         return Reading(
-            {"forget_accuracy": course[0], "relearned_accuracy": course[-1]},
+            {"relearning.before": course[0], "relearning.after": course[-1]},
             {"course": np.array(course)},
         )
 

@@ -36,7 +36,7 @@ class WhiteBoxMembership:
     most: int = 2000
     seed: int = 0
 
-    label = "white-box mia"
+    label = "white-box-mia"
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         chosen = sides(task, held_out=self.held_out, most=self.most, seed=self.seed)

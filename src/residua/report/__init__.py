@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from residua.report.calibration import calibration_figure, calibration_table
 from residua.report.information import information_table
+from residua.report.metrics import metrics_data, metrics_table
 from residua.report.table import Table, accuracy_table, setting_line
 
 __all__ = [
@@ -12,5 +13,7 @@ __all__ = [
     "calibration_figure",
     "calibration_table",
     "information_table",
+    "metrics_data",
+    "metrics_table",
     "setting_line",
 ]
