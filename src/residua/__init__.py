@@ -7,6 +7,7 @@ from residua.checkpoint import load, save
 from residua.classifier import Classifier, clone, freeze, reinitialise, thaw
 from residua.errors import InputError
 from residua.information import Information, mutual_information
+from residua.reading import Reading
 from residua.record import Record
 from residua.split import Augmentation, Split
 from residua.task import Dataset, ForgetTask, forget_classes, forget_indices, forget_samples
@@ -45,6 +46,7 @@ __all__ = [
     "compare",
     "Information",
     "mutual_information",
+    "Reading",
     "Record",
     "InputError",
 ]

@@ -46,6 +46,16 @@ def test_data_that_were_never_learned_are_not_called_members(forgotten, classifi
     assert found["C-MIA.accuracy"] > 0.95
 
 
+def test_lucky_guesses_are_called_members_as_often_as_chance_has_it(forgotten):
+    """As sure of a guess as of what it memorised: of four classes one in four guesses is right."""
+    known = MEMBER.copy()
+    known[forgotten.forget.index] = False
+    table = memorised(known)
+    found = Membership()(saying(table / table.max(axis=1, keepdims=True) * 8), forgotten).values
+    assert found["C-MIA"] == pytest.approx(1 / CLASSES, abs=0.1)
+    assert found["C-MIA.accuracy"] == pytest.approx(1 - 1 / CLASSES / 2, abs=0.08)
+
+
 def test_a_model_that_treats_all_alike_leaves_the_attacker_at_chance(forgotten):
     found = Membership()(saying(memorised(np.zeros(TRAIN + TEST, bool))), forgotten).values
     for name in ("E-MIA", "C-MIA"):

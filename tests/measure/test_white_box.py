@@ -89,6 +89,14 @@ def test_gradients_are_those_of_the_loss_with_the_true_label(net, data):
         torch.testing.assert_close(found[i], expected, atol=1e-4, rtol=1e-3)
 
 
+def test_a_head_without_weights_has_no_gradients(nothing_to_learn):
+    with rs.seeded(0):
+        model = rs.Classifier([nn.Sequential(nn.Flatten(), nn.Linear(36, 4))], nn.Identity())
+    found = WhiteBoxMembership()(model, rs.forget_samples(nothing_to_learn, 5))
+    assert "A-MIA" in found.values
+    assert "no gradients" in found.notes["G-MIA"]
+
+
 class Halves(nn.Module):
     """Means of the image's four quarters."""
 

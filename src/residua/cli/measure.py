@@ -74,6 +74,8 @@ def measure(
     )
     where = choose_device(device)
     task = open_task(data, forget)
+    if wanted is None:
+        _say_what_is_left_out(original=original is not None, reference=reference is not None)
     named = _named({"Reference": reference, "Original": original}, models)
     loaded = {name: load_for(task, path, where) for name, path in named.items()}
     read: dict[str, Findings] = {}
@@ -193,6 +195,13 @@ def _asked(words: str, available: Mapping[str, Measure], **there: bool) -> tuple
 def _lacking(entry: Explanation, there: Mapping[str, bool]) -> list[str]:
     lacking = [other for other in entry.against if not there[other]]
     return [] if entry.either and len(lacking) < len(entry.against) else lacking
+
+
+def _say_what_is_left_out(**there: bool) -> None:
+    names = [entry.name for entry in EXPLANATIONS if entry.measures and _lacking(entry, there)]
+    if names:
+        options = " and ".join(f"--{other}" for other, given in there.items() if not given)
+        say(f"note: without {options} there is no {', '.join(names)}")
 
 
 def _read(name: str, model: Classifier, digest: str, task: ForgetTask, chosen: Sequence[Measure]) -> Findings:

@@ -43,7 +43,11 @@ class WhiteBoxMembership:
         parts = {"retain": task.retain, "test": task.test, "forget": task.forget}
         asked = {"retain": _used(chosen, "members"), "test": _used(chosen, "others")}
         found = []
-        for name, look in (("A-MIA", self._activations), ("G-MIA", self._gradients)):
+        looks = {"A-MIA": self._activations, "G-MIA": self._gradients}
+        if not list(model.head.parameters()):
+            found.append(Reading({}, notes={"G-MIA": "the head has no weights, so there are no gradients"}))
+            looks.pop("G-MIA")
+        for name, look in looks.items():
             seen = {side: look(model, split, asked.get(side)) for side, split in parts.items()}
             network = MLPClassifier(
                 (self.hidden,), alpha=1e-2, max_iter=60, random_state=self.seed % 2**32, tol=1e-3
