@@ -165,6 +165,24 @@ def test_pooled_features_are_means_and_the_last_is_what_the_head_is_given(net, d
     assert torch.equal(logits(net, split), net.head(found[5]))
 
 
+def test_blocks_that_work_in_place_do_not_reach_back(data):
+    with rs.seeded(0):
+        model = rs.Classifier(
+            [
+                nn.Sequential(nn.Flatten(), nn.Linear(64, 6)),
+                nn.Sequential(nn.ReLU(inplace=True), nn.Linear(6, 5)),
+            ],
+            nn.Sequential(nn.ReLU(inplace=True), nn.Linear(5, 4)),
+        )
+    found = pooled(model, data.test)
+    x, _ = next(iter(data.test.batches(len(data.test))))
+    with torch.no_grad():
+        torch.testing.assert_close(found[1], model.upto(1)(x))
+        torch.testing.assert_close(found[2], model.encode(x))
+    assert (found[1] < 0).any()
+    assert (found[2] < 0).any()
+
+
 def test_a_memo_keeps_to_its_bounds():
     memo: Memo[str] = Memo(entries=2, size=10)
     memo.put("a", "A", 4)

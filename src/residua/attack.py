@@ -40,8 +40,8 @@ def sides(task: ForgetTask, *, held_out: float, most: int | None, seed: int) -> 
     """As many members as others, at most `most` of each, a share `held_out` of them not for fitting.
 
     The attacker never sees what it is tested on. A task whose splits share examples is refused.
-    Equal pictures that the data themselves hold twice are left out of the attack, unless they are
-    asked about: a picture of the forget set is never among members or others.
+    Where the data themselves hold a picture twice, it takes part once, and not at all if it is also in
+    the forget set or on the other side.
     """
     if not 0 < held_out < 1:
         raise InputError(f"held_out is {held_out}, expected a share between 0 and 1")

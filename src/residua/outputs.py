@@ -94,7 +94,7 @@ def _run(model: Classifier, split: Split, precision: Precision, blocks: Sequence
                     x = block(x)
                     found[i] = _vector(x)
                 x = model.pool(x)
-                found[model.depth] = x.flatten(1)
+                found[model.depth] = x.flatten(1).clone()
                 said.append(model.head(x).float().cpu())
                 numbers = sum(z.shape[1] for z in found.values())
                 kept = found if 4 * len(split) * numbers <= FEATURES else {i: found[i] for i in blocks}
@@ -114,7 +114,10 @@ def _run(model: Classifier, split: Split, precision: Precision, blocks: Sequence
 
 
 def _vector(z: Tensor) -> Tensor:
-    """Maps (N, C, H, W) to their mean over places, tokens (N, T, D) to their mean over tokens."""
+    """Maps (N, C, H, W) to their mean over places, tokens (N, T, D) to their mean over tokens.
+
+    Always a copy: the next block may work in place.
+    """
     if z.ndim == 3:
         return z.mean(dim=1)
-    return z.flatten(2).mean(dim=2) if z.ndim > 3 else z.flatten(1)
+    return z.flatten(2).mean(dim=2) if z.ndim > 3 else z.flatten(1).clone()
