@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import residua as rs
+from residua import outputs
 
 torch.set_num_threads(min(2, torch.get_num_threads()))
 
@@ -28,6 +29,12 @@ def data() -> rs.Dataset:
 @pytest.fixture(scope="session")
 def task(data) -> rs.ForgetTask:
     return rs.forget_classes(data, 2)
+
+
+@pytest.fixture(autouse=True)
+def _no_pass_remembered():
+    """Each test makes its own forward passes."""
+    outputs._passes.clear()
 
 
 @pytest.fixture

@@ -18,7 +18,19 @@ CORRIDOR = (
     {"split", "task", "datasets"},
     {"classifier", "networks", "adopt", "checkpoint", "strangers"},
     {"training", "streams", "losses", "recipes"},
-    {"reading", "curve", "outputs", "features", "saved", "critic", "information", "calibration"},
+    {
+        "reading",
+        "explanations",
+        "curve",
+        "memo",
+        "outputs",
+        "features",
+        "saved",
+        "critic",
+        "information",
+        "attack",
+        "calibration",
+    },
     {"unlearn", "measure"},
     {"trajectory", "tuning"},
     {"record"},
@@ -30,7 +42,7 @@ CORRIDOR = (
     {"cli"},
 )
 PLACE = {module: place for place, room in enumerate(CORRIDOR) for module in room}
-NUMBERS_ONLY = {"errors", "files", "reading", "curve", "record", "compare", "report"}
+NUMBERS_ONLY = {"errors", "files", "reading", "explanations", "curve", "record", "compare", "report"}
 SIBLINGS = {"unlearn", "measure"}
 OPTIONAL = {"torchvision", "timm", "transformers", "PIL", "pyarrow", "ray", "optuna"}
 

@@ -8,6 +8,7 @@ from residua.checkpoint import load, save
 from residua.classifier import Classifier, clone, freeze, reinitialise, thaw
 from residua.errors import InputError
 from residua.information import Information, mutual_information
+from residua.reading import Reading
 from residua.record import Record
 from residua.saved import SavedFeatures, SavedOutputs, read_features, read_outputs
 from residua.split import Augmentation, Split
@@ -54,6 +55,7 @@ __all__ = [
     "SavedOutputs",
     "read_features",
     "read_outputs",
+    "Reading",
     "Record",
     "InputError",
 ]

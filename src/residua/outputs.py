@@ -1,33 +1,123 @@
-"""What a model says: logits of a whole split, from one forward pass."""
+"""What a model says, and on the way thinks: logits and pooled features of a split, from one forward pass."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from residua.classifier import Classifier
-from residua.device import Precision, autocast
+from residua.device import Precision, autocast, memory_budget
 from residua.errors import InputError
+from residua.memo import Memo, identity
 from residua.split import Split
 
 BATCH = 500
+FEATURES = 512 << 20  # bytes of pooled features that a pass keeps unasked
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """One forward pass: logits (N, classes) and pooled features (N, d) by block, on the CPU."""
+
+    logits: Tensor
+    features: dict[int, Tensor]
+
+    @property
+    def size(self) -> int:
+        return sum(t.numel() * t.element_size() for t in (self.logits, *self.features.values()))
+
+
+_passes: Memo[Pass] = Memo(entries=24, size=min(2 << 30, memory_budget() // 2))
 
 
 def logits(model: Classifier, split: Split, *, precision: Precision = "float32") -> Tensor:
     """The model's logits (N, classes) in the order of the split, on the CPU, in eval mode.
 
-    float32 by default, so that a reading does not depend on what the machine is good at.
+    float32 by default, so that a reading does not depend on what the machine is good at. The pass is
+    remembered by the content of model and split, so that every measure asks and only the first pays.
     """
+    return _passed(model, split, precision, ()).logits.clone()
+
+
+def log_probabilities(model: Classifier, split: Split) -> Tensor:
+    """log softmax of the logits, in float64: finite for logits of any size."""
+    return F.log_softmax(logits(model, split).double(), dim=1)
+
+
+def pooled(model: Classifier, split: Split, blocks: Sequence[int] | None = None) -> dict[int, Tensor]:
+    """One vector a sample for each block (all by default): the mean over places or tokens.
+
+    The last block's is what the head is given. From the same forward pass as the logits.
+    """
+    wanted = list(range(1, model.depth + 1)) if blocks is None else list(blocks)
+    found = _passed(model, split, "float32", wanted).features
+    for block in wanted:
+        if not torch.isfinite(found[block]).all():
+            raise InputError(
+                f"the features of block {block} hold NaN or infinite values; the model's weights are damaged"
+            )
+    return {block: found[block].clone() for block in wanted}
+
+
+def _passed(model: Classifier, split: Split, precision: Precision, blocks: Sequence[int]) -> Pass:
+    key = _key(model, split, precision)
+    found = _passes.get(key)
+    if found is None or any(block not in found.features for block in blocks):
+        found = _run(model, split, precision, blocks)
+        _passes.put(key, found, found.size)
+    return found
+
+
+def _key(model: Classifier, split: Split, precision: Precision) -> Hashable | None:
+    function = identity(model)
+    if function is None:
+        return None
+    data = (split.digest(), split.mean, split.std, split.size)
+    return function, data, precision, str(model.device), BATCH
+
+
+def _run(model: Classifier, split: Split, precision: Precision, blocks: Sequence[int]) -> Pass:
+    """All blocks' features are kept where they are small, else only those asked for."""
     was_training = model.training
+    said: list[Tensor] = []
+    thought: dict[int, list[Tensor]] = {}
     model.eval()
     try:
         with torch.inference_mode(), autocast(precision, model.device):
-            parts = [model(x).float().cpu() for x, _ in split.batches(BATCH, device=model.device)]
+            for x, _ in split.batches(BATCH, device=model.device):
+                found: dict[int, Tensor] = {}
+                for i, block in enumerate(model.blocks, start=1):
+                    x = block(x)
+                    found[i] = _vector(x)
+                x = model.pool(x)
+                found[model.depth] = x.flatten(1).clone()
+                said.append(model.head(x).float().cpu())
+                numbers = sum(z.shape[1] for z in found.values())
+                kept = found if 4 * len(split) * numbers <= FEATURES else {i: found[i] for i in blocks}
+                for i, z in kept.items():
+                    thought.setdefault(i, []).append(z.float().cpu())
     finally:
         model.train(was_training)
-    found = torch.cat(parts) if parts else torch.zeros(0, split.classes)
-    if not torch.isfinite(found).all():
+    if not said:
+        nothing = {i: torch.zeros(0, 1) for i in range(1, model.depth + 1)}
+        return Pass(torch.zeros(0, split.classes), nothing)
+    result = Pass(torch.cat(said), {i: torch.cat(parts) for i, parts in thought.items()})
+    if not torch.isfinite(result.logits).all():
         raise InputError(
             "the model's outputs are not finite numbers; its weights are damaged or have diverged"
         )
-    return found
+    return result
+
+
+def _vector(z: Tensor) -> Tensor:
+    """Maps (N, C, H, W) to their mean over places, tokens (N, T, D) to their mean over tokens.
+
+    Always a copy: the next block may work in place.
+    """
+    if z.ndim == 3:
+        return z.mean(dim=1)
+    return z.flatten(2).mean(dim=2) if z.ndim > 3 else z.flatten(1).clone()

@@ -511,9 +511,11 @@ def test_a_measurement_is_shown_as_a_table_in_per_cent(run, trained, idx_folder)
     values = json.loads(out)[0]
     code, shown, err = run(*words)
     assert (code, err) == (0, "")
-    row = next(line for line in shown.splitlines() if "retrain" in line)
+    assert "retrain" in shown
     for name in ("UA", "RA", "TA"):
-        assert f"{100 * values[name]:.1f}" in row
+        row = next(line for line in shown.splitlines() if f"{name} %" in line)
+        assert f" {100 * values[name]:.1f} " in row
+        assert "nearer the reference" in row
     assert "mnist, 20 examples forgotten" in shown
 
 

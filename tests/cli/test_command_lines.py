@@ -45,6 +45,7 @@ FATAL = {
     ],
     ("tune",): [["--data", "nonsense"], [*SMALL, "--original", "file"], ["--journal", "file/below"]],
     ("catalogue",): [["--only", "Amnesia"], ["--data", "nonsense"], ["--out", "file/below"]],
+    ("explain",): [["nonsense"]],
     ("list",): [["nonsense"]],
     ("recipes",): [["--scale", "nonsense"]],
     ("calibrate",): [["--only", "nonsense"], ["--out", "file/below"], ["--repeats", "1"]],

@@ -31,7 +31,7 @@ def show(table: Table) -> None:
     rich = RichTable(title=table.title, title_justify="left", title_style="bold", caption_justify="left")
     for i, column in enumerate(table.columns):
         words = i == 0 or any(row[i][:1].isalpha() for row in table.rows)
-        rich.add_column(column, justify="left" if words else "right")
+        rich.add_column(Text(column), justify="left" if words else "right")
     for row in table.rows:
         rich.add_row(*map(Text, row))
     out.print(rich)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from residua.cli.console import out, show
-from residua.measure import MEASURES
+from residua.measure import measures
 from residua.recipes import UNLEARNING, Scale, unlearning
 from residua.report import Table
 from residua.unlearn import methods
@@ -23,7 +23,7 @@ def listing(
     as_json: AsJson = False,
 ) -> None:
     """Every way to unlearn, or to measure, with its settings."""
-    entries: list[Any] = list(methods().values()) if what == "methods" else [kind() for kind in MEASURES]
+    entries: list[Any] = list(methods().values()) if what == "methods" else [kind() for kind in measures().values()]
     rows = [
         {
             "label": entry.label,

@@ -2,8 +2,37 @@
 
 from __future__ import annotations
 
+from residua.compare.accuracies import aus, average_gap, class_changes, gaps
 from residua.compare.curves import curve_fields, curve_of
+from residua.compare.distance import cka, linear_cka, weight_distance
+from residua.compare.divergence import divergences, jsd, jsd_paper, zrf
 from residua.compare.guards import guards
 from residua.compare.idi import IDI, check_comparable, idi
+from residua.compare.metrics import metrics
+from residua.compare.readings import reading_fields, readings_of
+from residua.compare.relearn import ain, relearn_time
 
-__all__ = ["IDI", "check_comparable", "curve_fields", "curve_of", "guards", "idi"]
+__all__ = [
+    "IDI",
+    "ain",
+    "aus",
+    "average_gap",
+    "check_comparable",
+    "cka",
+    "class_changes",
+    "curve_fields",
+    "curve_of",
+    "divergences",
+    "gaps",
+    "guards",
+    "idi",
+    "jsd",
+    "jsd_paper",
+    "linear_cka",
+    "metrics",
+    "reading_fields",
+    "readings_of",
+    "relearn_time",
+    "weight_distance",
+    "zrf",
+]

@@ -1,0 +1,102 @@
+"""Memo: what was computed of a model before, found again by content and never by name."""
+
+from __future__ import annotations
+
+import hashlib
+import types
+from collections.abc import Hashable
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+Value = TypeVar("Value")
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.memory_format)
+
+
+class Memo(Generic[Value]):
+    """The last few values by key, at most `entries` of them and `size` bytes together."""
+
+    def __init__(self, entries: int, size: int) -> None:
+        self.entries, self.size = entries, size
+        self._kept: dict[Hashable, tuple[Value, int]] = {}
+
+    def get(self, key: Hashable | None) -> Value | None:
+        if key is None or key not in self._kept:
+            return None
+        self._kept[key] = self._kept.pop(key)  # used last, dropped last
+        return self._kept[key][0]
+
+    def put(self, key: Hashable | None, value: Value, size: int) -> None:
+        """Keep `value`, which takes `size` bytes; the longest unused make room. No key, no keeping."""
+        if key is None or size > self.size:
+            return
+        self._kept.pop(key, None)
+        self._kept[key] = (value, size)
+        while len(self._kept) > self.entries or sum(size for _, size in self._kept.values()) > self.size:
+            self._kept.pop(next(iter(self._kept)))
+
+    def clear(self) -> None:
+        self._kept.clear()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+def identity(model: nn.Module) -> Hashable | None:
+    """Everything on which the model's outputs in eval mode depend: equal for equal functions only.
+
+    Each module's class, its plain attributes and its tensors, buffers that are not saved included. A
+    model changed in place, in weights or in settings, has another identity. None where a module holds
+    something whose content cannot be told, or a hook: such a model is never remembered.
+    """
+    parts: list[Hashable] = []
+    for name, module in model.named_modules(remove_duplicate=False):
+        settings = _settings(module)
+        if settings is None:
+            return None
+        parts.append((name, type(module), settings))
+    sha = hashlib.sha256()
+    for kind in (model.named_parameters, model.named_buffers):
+        for name, tensor in kind(remove_duplicate=False):
+            # Layout too: it decides which kernels run, and so the last digits.
+            sha.update(f"{name} {tuple(tensor.shape)} {tensor.stride()} {tensor.dtype}\n".encode())
+            sha.update(_bytes(tensor))
+    return tuple(parts), sha.hexdigest()
+
+
+def _settings(module: nn.Module) -> Hashable | None:
+    found: list[Hashable] = []
+    for name, value in sorted(vars(module).items()):
+        if name in ("training", "residua_frozen", "_parameters", "_buffers", "_modules"):
+            continue
+        if "hook" in name and value and not isinstance(value, bool):
+            return None
+        content = _content(value)
+        if content is None:
+            return None
+        found.append((name, content))
+    return tuple(found)
+
+
+def _content(value: Any) -> Hashable | None:
+    """The value as something that is equal only where the value is; None if that cannot be told."""
+    if isinstance(value, PLAIN):
+        return type(value), value
+    if isinstance(value, types.BuiltinFunctionType | type):
+        return (value,)
+    if isinstance(value, types.FunctionType):
+        return None if value.__closure__ else (value,)
+    if isinstance(value, dict):
+        value = list(value.items())
+    elif isinstance(value, set | frozenset):
+        value = sorted(value, key=repr)
+    elif not isinstance(value, tuple | list):
+        return None
+    inside = tuple(_content(item) for item in value)
+    return None if None in inside else inside
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()

@@ -1,0 +1,93 @@
+"""Metrics of several models side by side, with the better side in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from residua.explanations import EXPLANATIONS, explained
+from residua.reading import Reading
+from residua.report.table import Table
+
+
+def metrics_table(found: Mapping[str, Reading], *, title: str, full: bool = False) -> Table:
+    """One row a metric, one column a model; per cent where the metric is a share.
+
+    Metrics with many parts show the last block, the worst class or the whole only, unless `full`.
+    """
+    names = ordered(found)
+    shown = names if full else headlines(names)
+    missing = {
+        name: reading.notes[name] for reading in found.values() for name in reading.notes if name in shown
+    }
+    rows = []
+    for name in shown:
+        entry = explained(name)
+        label = f"{name} %" if entry and entry.unit == "share" else name
+        cells = (_cell(reading, name) for reading in found.values())
+        rows.append((label, *cells, entry.side(name) if entry else ""))
+    notes = [f"{name}: {why}." for name, why in missing.items()]
+    hidden = len(names) - len(shown)
+    if hidden:
+        notes.append(
+            f"{hidden} more numbers (blocks, classes, attackers): --json, --csv, or ask for a metric by name."
+        )
+    notes.append("What a metric means and cannot see: residua explain NAME.")
+    return Table(title, ("Metric", *found, "Better"), tuple(rows), "\n".join(notes))
+
+
+def metrics_data(found: Mapping[str, Reading]) -> Table:
+    """The same as data: every number in full, shares in [0, 1]; empty where there is none."""
+    rows = []
+    for name in ordered(found):
+        entry = explained(name)
+        cells = (repr(r.values[name]) if name in r.values else "" for r in found.values())
+        rows.append((name, *cells, entry.unit if entry else "", entry.side(name) if entry else ""))
+    return Table("", ("metric", *found, "unit", "better"), tuple(rows))
+
+
+def ordered(found: Mapping[str, Reading]) -> list[str]:
+    """Every name that some model has a value of, or a reason for none, in the order of the explanations."""
+    names = dict.fromkeys(name for reading in found.values() for name in (*reading.values, *reading.notes))
+    places = {entry.name: place for place, entry in enumerate(EXPLANATIONS)}
+
+    def place(name: str) -> tuple[int, bool]:
+        entry = explained(name)
+        return (places[entry.name] if entry else len(places)), "." in name
+
+    return sorted(names, key=place)
+
+
+def headlines(names: Sequence[str]) -> list[str]:
+    blocks = [
+        int(name.rpartition(".")[2]) for name in names if _parts(name) == "blocks" and name[-1].isdigit()
+    ]
+    return [name for name in names if _is_headline(name, max(blocks, default=0))]
+
+
+def _is_headline(name: str, last: int) -> bool:
+    tail = name.rpartition(".")[2]
+    match _parts(name):
+        case "attacker":
+            return "." not in name or tail == "accuracy"
+        case "blocks":
+            return tail == str(last)
+        case "classes":
+            return tail == "worst"
+        case "whole":
+            return "." not in name or tail in ("original", "reference")
+    return True
+
+
+def _parts(name: str) -> str:
+    entry = explained(name)
+    return entry.parts if entry else "none"
+
+
+def _cell(reading: Reading, name: str) -> str:
+    if name not in reading.values:
+        return "none"
+    value = reading.values[name]
+    entry = explained(name)
+    if entry and entry.unit == "share":
+        return f"{100 * value:.1f}"
+    return f"{value:.0f}" if entry and entry.unit == "mini-batches" else f"{value:.3f}"
