@@ -135,6 +135,9 @@ def reinitialise(module: Module) -> Module:
                 f"{type(part).__name__} at {name or 'the root'} owns parameters but has no reset_parameters() "
                 f"that would draw {left[0]} anew; add that method so that it can be initialised anew"
             )
+        # Numbers are drawn in the order of memory: equal weights in another layout must get equal draws.
+        for parameter in part.parameters(recurse=False):
+            parameter.data = parameter.data.contiguous()
         if callable(reset):
             reset()
         for own, draw in draws.items():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
-
 from residua.classifier import Classifier, clone, reinitialise
 from residua.errors import InputError
 from residua.outputs import log_probabilities
@@ -35,9 +33,7 @@ class ForgetOutputs:
         arrays, notes = {"log_probabilities": log_p.numpy()}, {}
         try:
             with seeded(self.seed):
-                # Weights are drawn in the order of memory, which training turns to channels-last.
-                random = clone(model).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-                reinitialise(random)
+                random = reinitialise(clone(model))
             arrays["random"] = log_probabilities(random, task.forget).numpy()
         except InputError as error:
             notes["ZRF"] = f"no random network: {error}"
