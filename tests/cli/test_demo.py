@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import importlib
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,11 @@ import torch
 
 import residua as rs
 from residua.classifier import weights_digest
-from residua.cli import main
+from residua.cli import cells, main
 from residua.measure import Accuracy
 from residua.recipes import TINY
 
-demo = importlib.import_module("residua.cli.demo")
-LABELS = {"Original", "Retrain", "Random"}
+LABELS = {"Original", "Retrain", "Retrain again", "HD", "FT", "COLA", "Random"}
 
 
 def part(split: rs.Split, per_class: int) -> rs.Split:
@@ -30,9 +28,16 @@ def quick(monkeypatch, one_thread) -> rs.Dataset:
     """One epoch, width 2, thirty images a class, one thread: seconds."""
     whole = rs.datasets.fashion_sample()
     data = dataclasses.replace(whole, train=part(whole.train, 30), test=part(whole.test, 10))
-    monkeypatch.setattr(demo, "TINY", dataclasses.replace(TINY, epochs=1, batch=50))
-    monkeypatch.setattr(demo, "WIDTH", {"tiny": 2})
-    monkeypatch.setattr(demo, "fashion_sample", lambda: data)
+    pretraining = dataclasses.replace(TINY, epochs=1, batch=50)
+    recipe = {
+        "Retrain": {"pretraining": pretraining},
+        "FT": {"epochs": 1, "crop": 1},
+        "COLA": {"collapse_epochs": 1, "align_epochs": 1, "crop": 1},
+    }
+    monkeypatch.setattr(cells, "_task", lambda *_: rs.forget_classes(data, 6))
+    monkeypatch.setattr(cells, "pretraining", lambda *_: pretraining)
+    monkeypatch.setattr(cells, "unlearning", lambda *_: recipe)
+    monkeypatch.setattr(cells, "WIDTH", {"tiny": 2})
     return data
 
 
@@ -46,20 +51,24 @@ def names(out: Path) -> dict[str, str]:
     return {row["Method"]: row["Method"].lower().replace(" ", "-") for row in rows}
 
 
-def check_files(out: Path) -> None:
+def check_files(out: Path, seed: int = 0) -> None:
     called = names(out)
     assert called.keys() >= LABELS
     found = {name for name in files(out) if not name.endswith(".npz")}
     assert found == {"table.md", "table.csv"} | {
-        place for name in called.values() for place in (f"records/{name}.json", f"{name}.safetensors")
+        place for name in called.values() for place in (f"records/{name}.json", weights(name, seed))
     }
+
+
+def weights(name: str, seed: int = 0) -> str:
+    return f"models/seed{seed}-original.safetensors" if name == "original" else f"models/{name}.safetensors"
 
 
 def test_the_demo_writes_a_table_records_and_checkpoints_the_same_each_time(quick, tmp_path, capsys):
     out = tmp_path / "new" / "demo"
-    assert main(["demo", "--out", str(out), "--seed", "4"]) == 0
+    assert main(["demo", "--out", str(out), "--seed", "4", "--jobs", "1"]) == 0
     shown, said = capsys.readouterr()
-    check_files(out)
+    check_files(out, seed=4)
     assert str(out) in said
 
     task = rs.forget_classes(quick, 6)
@@ -69,13 +78,13 @@ def test_the_demo_writes_a_table_records_and_checkpoints_the_same_each_time(quic
     digests = set()
     for row, (label, name) in zip(rows, names(out).items(), strict=True):
         record = rs.Record.read(out / "records" / f"{name}.json")
-        model = rs.load(out / f"{name}.safetensors", expect={"network": "resnet18", "width": 2})
+        model = rs.load(out / weights(name, 4), expect={"network": "resnet18", "width": 2})
         digests.add(weights_digest(model))
         assert record.method["label"] == label
-        assert record.seeds == {"training": 4}
+        assert record.seeds["training"] == 4
         assert record.setting["task"] == task.manifest()
         assert record.readings["accuracy"] == Accuracy()(model, task).values
-        assert record.seconds["method"] >= 0
+        assert record.seconds["RTE"] >= 0
         for quantity, value in record.readings["accuracy"].items():
             assert row[f"{quantity} %"] == f"{100 * value:.1f}"
         assert any(label in line and row["TA %"] in line for line in shown.splitlines())
@@ -83,9 +92,11 @@ def test_the_demo_writes_a_table_records_and_checkpoints_the_same_each_time(quic
     assert len(digests) == len(rows)
 
     again = tmp_path / "again"
-    assert main(["demo", "--out", str(again), "--seed", "4"]) == 0
-    for place in ("table.csv", *(f"{name}.safetensors" for name in names(out).values())):
-        assert (again / place).read_bytes() == (out / place).read_bytes()
+    assert main(["demo", "--out", str(again), "--seed", "4", "--jobs", "1"]) == 0
+    for name in names(out).values():
+        assert (again / weights(name, 4)).read_bytes() == (out / weights(name, 4)).read_bytes()
+    second = csv.DictReader((again / "table.csv").read_text().splitlines())
+    assert [row | {"RTE s": ""} for row in rows] == [row | {"RTE s": ""} for row in second]
 
 
 def test_a_demo_that_cannot_be_written_is_refused_before_it_begins(quick, tmp_path, capsys):

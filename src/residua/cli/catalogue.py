@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from residua.cli.cells import Cell, Setting, run_cells
+from residua.cli.cells import FULL_STACK, Cell, Setting, run_cells
 from residua.cli.console import say, show
 from residua.cli.options import DataOption, ForgetOption, command_line, open_task
 from residua.files import check_place, write_atomically
@@ -64,7 +64,7 @@ def catalogue(
             forget=forget,
             scale=scale,
             weights=weights or Path(passing),
-            measure=InformationCurve(restarts=restarts) if information else None,
+            measures=FULL_STACK + ((InformationCurve(restarts=restarts),) if information else ()),
             command=command_line(),
         )
         missing = [cell for cell in cells if not (out / f"{cell.name}.json").exists()]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -20,10 +20,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from residua.checkpoint import load, save
 from residua.cli.console import err, say
 from residua.cli.options import parse_forget
-from residua.compare import curve_fields, guards
+from residua.compare import guards, reading_fields
 from residua.datasets import open_dataset
 from residua.errors import InputError
-from residua.measure import Accuracy, InformationCurve
+from residua.measure import Accuracy, ForgetOutputs, Measure, Membership, Recovery
 from residua.networks import build
 from residua.recipes import WIDTH, Scale, pretraining, unlearning
 from residua.record import Record, describe
@@ -32,6 +32,8 @@ from residua.training import seeded
 from residua.unlearn import find
 
 NETWORK = "resnet18"
+# The columns of the paper's tables and recovery; IDI needs the information curve besides.
+FULL_STACK: tuple[Measure, ...] = (Accuracy(), Membership(), ForgetOutputs(), Recovery())
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,8 @@ class Setting:
     forget: str
     scale: Scale
     weights: Path
-    measure: InformationCurve | None
+    measures: tuple[Measure, ...]
     command: str
-    device: str = "cpu"
 
     def original(self, seed: int) -> Path:
         return self.weights / f"seed{seed}-original.safetensors"
@@ -64,37 +65,58 @@ class Cell:
 def run_cells(setting: Setting, cells: Iterable[Cell], jobs: int) -> Iterator[Record]:
     """Records in the order in which they are finished. A method that cannot do the task is said, and left out.
 
-    An Original that is not among the setting's weights is trained first.
+    An Original that is not among the setting's weights is trained first. One job runs in this process.
     """
     waiting = list(cells)
-    seeds = sorted({cell.seed for cell in waiting})
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with (
-        ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_one_thread) as pool,
+        _pool(jobs) as pool,
         Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress,
     ):
         running: dict[Future, Cell | int] = {}
-        for seed in seeds:
-            if not setting.original(seed).exists():
-                running[pool.submit(_train_original, setting, seed)] = seed
-            else:
-                running |= {pool.submit(_run, setting, cell): cell for cell in waiting if cell.seed == seed}
         bar = progress.add_task("models", total=len(waiting))
+
+        def start(seed: int) -> None:
+            for cell in waiting:
+                if cell.seed == seed:
+                    running[pool.submit(_run, setting, cell)] = cell
+
         try:
+            for seed in sorted({cell.seed for cell in waiting}):
+                if setting.original(seed).exists():
+                    start(seed)
+                else:
+                    running[pool.submit(_train_original, setting, seed)] = seed
             while running:
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     what = running.pop(future)
                     if isinstance(what, int):
-                        future.result()
-                        say(f"seed {what}: Original is trained")
-                        mine = (cell for cell in waiting if cell.seed == what)
-                        running |= {pool.submit(_run, setting, cell): cell for cell in mine}
+                        say(f"seed {what}: Original trained in {future.result():.1f} s")
+                        start(what)
                         continue
                     progress.update(bar, advance=1, description=f"seed {what.seed}: {what.row} done")
                     yield from _finished(future, what)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+class _Here(Executor):
+    """Runs what is submitted at once, in this process."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future:
+        future: Future = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def _pool(jobs: int) -> Executor:
+    if jobs == 1:
+        return _Here()
+    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_one_thread)
 
 
 def _finished(future: Future, cell: Cell) -> Iterator[Record]:
@@ -117,7 +139,8 @@ def _task(data: str, forget: str) -> ForgetTask:
     return parse_forget(open_dataset(data), forget)
 
 
-def _train_original(setting: Setting, seed: int) -> None:
+def _train_original(setting: Setting, seed: int) -> float:
+    """Trains and saves it; returns the seconds that it took."""
     task = _task(setting.data, setting.forget)
     channels, size, _ = task.retain.shape
     with seeded(seed):
@@ -127,37 +150,39 @@ def _train_original(setting: Setting, seed: int) -> None:
             channels=channels,
             width=WIDTH[setting.scale],
             stem="imagenet" if size > 64 else "cifar",
-        ).to(setting.device)
+        )
+        start = time.perf_counter()
         model = pretraining(setting.scale, task.dataset, NETWORK)(network, task.train)
+        seconds = time.perf_counter() - start
     save(model, setting.original(seed))
+    return seconds
 
 
 def _run(setting: Setting, cell: Cell) -> tuple[Record, list[str]]:
     task = _task(setting.data, setting.forget)
-    original = load(setting.original(cell.seed), expect={"classes": task.classes}, device=setting.device)
+    original = load(setting.original(cell.seed), expect={"classes": task.classes})
     recipe = unlearning(setting.scale, task.scenario, task.dataset, NETWORK).get(cell.label, {})
     method = find(cell.label, **recipe)
     with seeded(cell.drawn):
         start = time.perf_counter()
         found = method(original, task)
-        seconds = time.perf_counter() - start
+        seconds = {"RTE": time.perf_counter() - start}
     if cell.label != "Original":
         save(found, setting.weights / f"{cell.name}.safetensors")
-    kept: dict[str, Any] = {"readings": {}, "measures": {}}
-    if setting.measure:
+    readings = {}
+    for measure in setting.measures:
         start = time.perf_counter()
-        kept = curve_fields(setting.measure(found, task))
-        kept["seconds"] = {"information": time.perf_counter() - start}
-    values = dict(Accuracy()(found, task).values)
-    kept["readings"]["accuracy"] = values
-    kept["measures"]["accuracy"] = describe(Accuracy())
+        readings[measure.label] = measure(found, task)
+        seconds[measure.label] = time.perf_counter() - start
     record = Record(
         name=cell.name,
         setting={"scale": setting.scale, "network": original.architecture, "task": task.manifest()},
         method=describe(method) | {"label": cell.row},
         seeds={"training": cell.seed, "method": cell.drawn},
+        seconds=seconds,
         command=setting.command,
-        **kept | {"seconds": {"RTE": seconds} | kept.get("seconds", {})},
+        **reading_fields(readings, {measure.label: describe(measure) for measure in setting.measures}),
     )
-    ruined = cell.label not in ("Original", "Random")
-    return record, guards(values, Accuracy()(original, task).values) if ruined else []
+    changes = cell.label not in ("Original", "Random")
+    before, after = (Accuracy()(model, task).values for model in (original, found))
+    return record, guards(after, before) if changes else []

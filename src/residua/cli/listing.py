@@ -23,7 +23,9 @@ def listing(
     as_json: AsJson = False,
 ) -> None:
     """Every way to unlearn, or to measure, with its settings."""
-    entries: list[Any] = list(methods().values()) if what == "methods" else [kind() for kind in measures().values()]
+    entries: list[Any] = (
+        list(methods().values()) if what == "methods" else [kind() for kind in measures().values()]
+    )
     rows = [
         {
             "label": entry.label,

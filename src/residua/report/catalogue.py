@@ -1,56 +1,69 @@
-"""Every method on one task: mean and spread over seeds."""
+"""Every method on one task: the columns of the paper's tables, mean and spread over seeds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import mean, stdev
 
-from residua.compare import curve_of, idi
+from residua.compare import metrics, readings_of
+from residua.reading import Reading
 from residua.record import Record
 from residua.report.table import Table, setting_line
+
+# Column, name of the metric, factor (100: in per cent), digits.
+COLUMNS = (
+    ("UA %", "UA", 100, 1),
+    ("RA %", "RA", 100, 1),
+    ("TA %", "TA", 100, 1),
+    ("MIA %", "E-MIA", 100, 1),
+    ("JSD", "JSD", 1, 3),
+    ("recovery %", "recovery", 100, 1),
+    ("IDI", "IDI", 1, 2),
+)
 
 
 def catalogue_table(
     records: Sequence[Record], original: str = "Original", reference: str = "Retrain"
 ) -> Table:
-    """UA, RA, TA, RTE and IDI of each method, each seed against its own Original and Retrain."""
-    of_seed = {(r.seeds["training"], r.method["label"]): r for r in records}
+    """One row a method; each seed is compared with its own Original and Retrain."""
+    of_seed = {(record.seeds["training"], record.method["label"]): record for record in records}
     seeds = sorted({seed for seed, _ in of_seed})
-    labels = list(dict.fromkeys(r.method["label"] for r in records))
-    known = all("information" in r.readings for r in records)
+    labels = dict.fromkeys(record.method["label"] for record in records)
+    read = {key: readings_of(record) for key, record in of_seed.items()}
+    found = {
+        (seed, label): metrics(
+            readings, original=read.get((seed, original)), reference=read.get((seed, reference))
+        )
+        for (seed, label), readings in read.items()
+    }
+    shown = [column for column in COLUMNS if any(_known(reading, column[1]) for reading in found.values())]
     rows = []
     for label in labels:
-        mine = [of_seed[seed, label] for seed in seeds if (seed, label) in of_seed]
-        said = [_share([r.readings["accuracy"][name] for r in mine]) for name in ("UA", "RA", "TA")]
-        row = [label, *said, f"{mean(r.seconds['RTE'] for r in mine):.1f}"]
-        if known:
-            row.append(_idi([_of(r, of_seed, original, reference) for r in mine]))
-        rows.append(tuple(row))
-    title = setting_line(records[0]).split(", seed ")[0]
+        mine = [found[seed, label] for seed in seeds if (seed, label) in found]
+        spent = mean(of_seed[seed, label].seconds["RTE"] for seed in seeds if (seed, label) in found)
+        cells = (_cell(mine, name, factor, digits) for _, name, factor, digits in shown)
+        rows.append((label, *cells, f"{spent:.1f}"))
+    many = len(seeds) > 1
     return Table(
-        title=f"{title}, mean of {len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
-        + (" ± standard deviation" if len(seeds) > 1 else ""),
-        columns=("Method", "UA %", "RA %", "TA %", "RTE s", *(("IDI",) if known else ())),
+        title=setting_line(records[0]).split(", seed ")[0]
+        + (f", mean ± standard deviation of {len(seeds)} seeds" if many else f", seed {seeds[0]}"),
+        columns=("Method", *(column[0] for column in shown), "RTE s"),
         rows=tuple(rows),
-        note=f"A good method has {reference}'s values, not the highest. RTE: run time of the unlearning."
-        + (f" IDI: 1 is what {original} knows, 0 what {reference} knows." if known else ""),
+        note=f"A good method has {reference}'s values, not the highest. IDI: 1 is what {original} knows, 0 what "
+        f"{reference} knows. MIA: share of the forgotten that an attacker calls member. JSD: distance of the "
+        f"outputs from {reference}'s on the forgotten. Recovery: accuracy on forgotten test data after a new head "
+        "was trained. RTE: run time of the unlearning.",
     )
 
 
-def _of(record: Record, of_seed: dict, original: str, reference: str) -> float | None:
-    seed = record.seeds["training"]
-    ends = (curve_of(of_seed[seed, label]) for label in (original, reference))
-    upper, lower = ends
-    return idi(curve_of(record), original=upper, reference=lower).value
+def _known(reading: Reading, name: str) -> bool:
+    return name in reading.values or name in reading.notes
 
 
-def _share(values: list[float]) -> str:
-    return f"{100 * mean(values):.1f}" + (f" ± {100 * stdev(values):.1f}" if len(values) > 1 else "")
-
-
-def _idi(values: list[float | None]) -> str:
-    found = [value for value in values if value is not None]
-    lost = f" ({len(values) - len(found)} undetermined)" if len(found) < len(values) else ""
-    if not found:
-        return "undetermined"
-    return f"{mean(found):.2f}" + (f" ± {stdev(found):.2f}" if len(found) > 1 else "") + lost
+def _cell(readings: Sequence[Reading], name: str, factor: float, digits: int) -> str:
+    values = [factor * reading.values[name] for reading in readings if name in reading.values]
+    missing = len(readings) - len(values)
+    if not values:
+        return "undetermined" if name == "IDI" else "none"
+    spread = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{mean(values):.{digits}f}{spread}" + (f" ({missing} undetermined)" if missing else "")
