@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
@@ -73,26 +74,24 @@ def run_cells(setting: Setting, cells: Iterable[Cell], jobs: int) -> Iterator[Re
         _pool(jobs) as pool,
         Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress,
     ):
-        running: dict[Future, Cell | int] = {}
         bar = progress.add_task("models", total=len(waiting))
-
-        def start(seed: int) -> None:
-            for cell in waiting:
-                if cell.seed == seed:
-                    running[pool.submit(_run, setting, cell)] = cell
-
+        running: dict[Future, Cell | int] = {}
+        # Originals first: everything else waits for its own.
+        next_up: deque[Cell | int] = deque(
+            seed for seed in sorted({cell.seed for cell in waiting}) if not setting.original(seed).exists()
+        )
+        next_up.extend(cell for cell in waiting if cell.seed not in next_up)
         try:
-            for seed in sorted({cell.seed for cell in waiting}):
-                if setting.original(seed).exists():
-                    start(seed)
-                else:
-                    running[pool.submit(_train_original, setting, seed)] = seed
-            while running:
+            while running or next_up:
+                while next_up and len(running) < jobs:
+                    what = next_up.popleft()
+                    work: Callable[..., Any] = _train_original if isinstance(what, int) else _run
+                    running[pool.submit(work, setting, what)] = what
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     what = running.pop(future)
                     if isinstance(what, int):
                         say(f"seed {what}: Original trained in {future.result():.1f} s")
-                        start(what)
+                        next_up.extend(cell for cell in waiting if cell.seed == what)
                         continue
                     progress.update(bar, advance=1, description=f"seed {what.seed}: {what.row} done")
                     yield from _finished(future, what)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from residua.errors import InputError
 from residua.recipes.paper import UNLEARNING, Fields
 from residua.recipes.pretraining import WIDTH, Scale, pretraining
@@ -24,14 +22,11 @@ def unlearning(scale: Scale, scenario: str, dataset: str, network: str) -> dict[
     """
     if scale not in WIDTH:
         raise InputError(f"scale {scale!r} is unknown; choose one of {', '.join(WIDTH)}")
-    retrain: dict[str, Fields] = {"Retrain": {"pretraining": pretraining(scale, dataset, network)}}
-    if scale != "full":
-        return retrain | OURS[scale, scenario]
-    tables: dict[str, Any] = UNLEARNING[scenario]
-    if network not in tables.get(dataset, {}):
-        known = ", ".join(f"{d} with {n}" for d, networks in tables.items() for n in networks)
+    if scale == "full" and network not in UNLEARNING[scenario].get(dataset, {}):
+        known = ", ".join(f"{d} with {n}" for d, networks in UNLEARNING[scenario].items() for n in networks)
         raise InputError(
             f"the paper has no {scenario} forgetting of {network} on {dataset}, only {known}; "
             "choose --scale tiny or small, or give every setting"
         )
-    return retrain | tables[dataset][network]
+    of_methods = UNLEARNING[scenario][dataset][network] if scale == "full" else OURS[scale, scenario]
+    return {"Retrain": {"pretraining": pretraining(scale, dataset, network)}} | of_methods

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from residua.classifier import Classifier, clone
 from residua.errors import InputError
@@ -65,6 +66,8 @@ def importance(model: Classifier, split: Split) -> dict[str, Tensor]:
     per_sample = vmap(grad(loss), in_dims=(None, 0, 0))
     total = {name: torch.zeros_like(p) for name, p in weights.items()}
     for x, y in split.batches(CHUNK, device=model.device):
-        for name, gradient in per_sample(weights, x, y).items():
+        with sdpa_kernel(SDPBackend.MATH):  # the fused attention knows no single samples
+            gradients = per_sample(weights, x, y)
+        for name, gradient in gradients.items():
             total[name] += gradient.square().sum(dim=0)
     return {name: square / len(split) for name, square in total.items()}
