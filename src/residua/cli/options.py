@@ -107,6 +107,7 @@ FIELD_HELP = {
     "k": "How many of the last layers (EU-k, CF-k).",
     "labels": "Where random labels are drawn from (RL).",
     "share": "Share of the weights that may move (SALUN).",
+    "retain_share": "Share of the retain set that is used (Bad-T).",
     "pseudo": "Whose most likely other label a forget sample gets (COLA+).",
     "views": "Crops of each sample in a contrastive batch: 1 or 2.",
     "balanced": "Contrastive batches with equally many samples of each class.",

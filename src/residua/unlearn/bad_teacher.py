@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from residua.classifier import Classifier, clone, freeze, reinitialise
+from residua.errors import InputError
 from residua.losses import distillation
 from residua.streams import shuffled
 from residua.task import ForgetTask
@@ -18,13 +19,15 @@ from residua.training import check_settings, descend
 class BadTeacher:
     """KL to a randomly drawn network on forget samples, to Original on retain samples.
 
-    Both teachers are in eval mode. Batches come from all of D.
+    Both teachers are in eval mode. Batches come from all of D, or from the forget set and a random
+    `retain_share` of the retain set, which gives the forget set more weight.
     """
 
     epochs: int = 10
     lr: float = 1e-5
     batch: int = 256
     temperature: float = 1.0
+    retain_share: float = 1.0
     crop: int = 4
     flip: bool = True
 
@@ -32,13 +35,17 @@ class BadTeacher:
 
     def __post_init__(self) -> None:
         check_settings(self)
+        if not 0 < self.retain_share <= 1:
+            raise InputError(f"retain_share is {self.retain_share}, expected above 0 and up to 1")
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
         model = clone(original)
         good = freeze(clone(original))
         bad = freeze(reinitialise(clone(original)))
-        is_forgotten = torch.cat([torch.zeros(len(task.retain)), torch.ones(len(task.forget))])
-        everything = task.train.relabel(is_forgotten)
+        kept = max(1, round(self.retain_share * len(task.retain)))
+        retain = task.retain.subset(torch.randperm(len(task.retain))[:kept])
+        is_forgotten = torch.cat([torch.zeros(len(retain)), torch.ones(len(task.forget))])
+        everything = retain.joined(task.forget).relabel(is_forgotten)
 
         def loss(model: Classifier, x: Tensor, forget: Tensor) -> Tensor:
             with torch.no_grad():
