@@ -214,8 +214,10 @@ def _skewed_interval(terms: Tensor) -> tuple[float, float]:
     """
     n = len(terms)
     mean, spread = float(terms.mean()), float(terms.std())
+    if spread < 1e-12:  # every critic was given the weight 0
+        return mean, mean
     error = spread / math.sqrt(n)
-    k = float(((terms - mean) ** 3).mean()) / max(spread, 1e-300) ** 3 / math.sqrt(n)
+    k = float(((terms - mean) ** 3).mean()) / spread**3 / math.sqrt(n)
     shift = k * (2 * Z95**2 + 1) / 6
     # Beyond this the expansion is no longer one; the correction must not turn an end around.
     shift = min(max(shift, -1.0), 1.0)
