@@ -34,8 +34,8 @@ def test_methods_share_shadow_models_and_nothing_is_made_twice(run, folder, monk
     assert code == 0, err
     assert "To make: 4 of 4 shadow models" in err
     assert "HD: 8 of 8 unlearned models" in err
-    assert "4 shadow models made" in err
-    assert "16 unlearned models made" in err  # Original's too
+    assert "shadow models: 4 of 4" in err
+    assert "unlearned models: 16 of 16" in err  # Original's too
     assert "4 shadow models, 2 forget sets of 10 of all classes" in out
     place = folder / "u"
     assert len(list((place / "shadows").glob("*.safetensors"))) == 4
@@ -54,11 +54,11 @@ def test_methods_share_shadow_models_and_nothing_is_made_twice(run, folder, monk
     assert code == 0, err
     assert out_again == out
     assert "Together about 0.0 s" in err
-    assert " made" not in err.replace("To make", "")
+    assert "models: " not in err
     code, out, err = run("--method", "HD", "--method", "ft", "--jobs", "1", "--variance", "example")
     assert code == 0, err
     assert "FT" in out
-    assert "8 unlearned models made" in err
+    assert "unlearned models: 8 of 8" in err
     assert "enough shadow scores" in out  # two scores a side, one of them in each set
     assert (place / "table.md").read_text().count("\n| ") == 5
 
@@ -78,9 +78,10 @@ def test_what_costs_more_than_the_budget_is_refused_with_numbers_that_fit(run, f
     assert not (folder / "u").exists()
     monkeypatch.setattr(command, "_make", lambda *_: pytest.fail("started"))
     monkeypatch.setattr(command, "cost", lambda *_: Cost(100.0, whole=False))
-    code, _, err = run(*numbers, "--budget", "1.5h", "--jobs", "2")
+    code, _, err = run(*numbers, "--budget", "59m", "--jobs", "2")
     assert code == 3
     assert "FT: 32 of 32 unlearned models, at least 100 s each" in err
+    assert "Together at least 60 m with 2 at a time" in err
 
 
 @pytest.mark.parametrize(
@@ -103,6 +104,23 @@ def test_what_cannot_be_done_is_one_sentence_before_anything_starts(run, folder,
     assert sentence in err
     assert len(err.splitlines()) == 1
     assert not (folder / "u").exists()
+
+
+def test_a_method_that_fails_says_on_which_model_and_what_is_finished_stays(run, folder, monkeypatch):
+    score, calls = Shadows.score, []
+
+    def fail_at_the_third(self, method, model, number):
+        calls.append((model, number))
+        if len(calls) == 3:
+            raise rs.InputError("the loss is nan; use a smaller learning rate")
+        return score(self, method, model, number)
+
+    monkeypatch.setattr(Shadows, "score", fail_at_the_third)
+    code, out, err = run("--method", "Random", "--jobs", "1")
+    assert (code, out) == (3, "")
+    assert "Original on shadow model 1 and forget set 0: the loss is nan" in err
+    assert len(calls) == 3
+    assert len(list((folder / "u/scores/original").glob("*.json"))) == 2
 
 
 def test_two_shadow_models_with_the_same_weights_are_refused(run, monkeypatch):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, as_completed
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean
@@ -230,8 +231,9 @@ class Plan:
             for unlearner, missing in self.to_score.items()
             if missing.any() and unlearner.label != "Original"
         ]
-        total = _time(self.seconds(self.models, self.sets))
-        return " ".join([*lines, f"Together about {total} with {self.jobs} at a time."])
+        whole = all(found.whole for found in self.unlearning.values())
+        total = f"{'about' if whole else 'at least'} {_time(self.seconds(self.models, self.sets))}"
+        return " ".join([*lines, f"Together {total} with {self.jobs} at a time."])
 
     def too_much(self, allowed: float) -> str:
         asked = f"{self.models} models with {self.sets} forget sets take about {_time(self.seconds(self.models, self.sets))}"
@@ -278,8 +280,7 @@ def _make(spec: Spec, plan: Plan, jobs: int) -> None:
                 ("unlearned models", _score, scorings),
             ):
                 if cells:
-                    for _ in _followed(what, [pool.submit(work, *cell) for cell in cells]):
-                        pass
+                    _follow(what, pool, work, cells)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -290,18 +291,36 @@ def _train(spec: Spec, model: int) -> None:
 
 
 def _score(spec: Spec, unlearner: Unlearner, model: int, number: int) -> None:
-    spec.shadows().score(unlearner, model, number)
+    try:
+        spec.shadows().score(unlearner, model, number)
+    except InputError as error:
+        raise InputError(
+            f"{unlearner.label} on shadow model {model} and forget set {number}: {error}"
+        ) from error
 
 
-def _followed(what: str, futures: list[Future]) -> Iterator[None]:
+def _follow(what: str, pool: Executor, work: Callable[..., None], cells: Sequence[tuple]) -> None:
+    """Do all of them, with a bar, or with a line for every tenth part where no terminal is."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    done = itertools.count(1)
     with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
-        bar = progress.add_task(what, total=len(futures))
+        bar = progress.add_task(what, total=len(cells))
+
+        def count(_: Future) -> None:
+            n = next(done)
+            progress.update(bar, completed=n)
+            if not err.is_terminal and 10 * n // len(cells) > 10 * (n - 1) // len(cells):
+                say(f"{what}: {n} of {len(cells)}")
+
+        futures = []
+        for cell in cells:
+            future = pool.submit(work, *cell)
+            if future.done():  # in this process: an error ends it here
+                future.result()
+            future.add_done_callback(count)
+            futures.append(future)
         for future in as_completed(futures):
             future.result()
-            progress.update(bar, advance=1)
-            yield
-    say(f"{len(futures)} {what} made")
 
 
 def _result(
