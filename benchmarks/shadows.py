@@ -94,7 +94,7 @@ def run(program: str, options: argparse.Namespace) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", type=int, default=4, help="a multiple of the cores")
-    parser.add_argument("--steps", type=int, default=20, help="timed steps of each model in each round")
+    parser.add_argument("--steps", type=int, default=8, help="timed steps of each model in each round")
     parser.add_argument("--width", type=int, default=8)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=3)

@@ -19,7 +19,7 @@ from residua.unlearn import FineTune, Original, Retrain
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CODES = 400
-MEMORISING = rs.Pretraining(epochs=4, batch=20, lr=1.0, momentum=0.0, weight_decay=0.0, crop=0, flip=False)
+MEMORISING = rs.Pretraining(epochs=4, batch=20, lr=4.0, momentum=0.0, weight_decay=0.0, crop=0, flip=False)
 
 
 class Code(nn.Module):

@@ -7,7 +7,8 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from residua.classifier import Classifier, weights_digest
 from residua.errors import InputError
 from residua.networks import build
 from residua.outputs import logits
-from residua.record import Record, describe, software
+from residua.record import Record, describe
 from residua.task import Dataset, forget_indices
 from residua.training import Pretraining, Tick, seeded, watching
 from residua.unlearn import Unlearner
@@ -271,5 +272,6 @@ def _number(key: str) -> int:
     return int(key[:15], 16)
 
 
+@cache
 def _code() -> str:
-    return software()["residua"]
+    return version("residua")
