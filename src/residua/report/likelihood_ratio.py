@@ -33,7 +33,7 @@ def ulira_table(records: Sequence[Record]) -> Table:
         missing += [f"{record.method['label']}, {name}: {why}." for name, why in reading.notes.items()]
     return Table(
         title=f"U-LiRA: {setting['dataset']}, {network['network']}{width}, {shadows['models']} shadow models, "
-        f"{shadows['forget_sets']} forget sets of {shadows['size']} of {whose}, {setting['scale']} scale",
+        f"{shadows['forget_sets']} forget set{'s' if shadows['forget_sets'] > 1 else ''} of {shadows['size']} of {whose}, {setting['scale']} scale",
         columns=("Method", *(column[0] for column in COLUMNS), "RTE s"),
         rows=tuple(rows),
         note="\n".join(
