@@ -205,10 +205,10 @@ def test_a_long_training_is_stopped_and_its_end_computed(shadows):
         return shadow.cost(lambda: settings(network, split), patience=0.3)
 
     start = time.perf_counter()
-    long, longer = training(20_000), training(80_000)
-    assert time.perf_counter() - start < 5
+    long, longer = training(100_000), training(400_000)
+    assert time.perf_counter() - start < 20  # not the hours that it would take
     assert not long.whole
-    assert long.seconds > 5
+    assert long.seconds > 50
     assert 2 < longer.seconds / long.seconds < 8
     assert training(1).whole
-    assert shadow.cost(lambda: time.sleep(0.05), 0.01).seconds == pytest.approx(0.05, abs=0.04)
+    assert 0.05 <= shadow.cost(lambda: time.sleep(0.05), 0.01).seconds < 5

@@ -45,7 +45,12 @@ FATAL = {
     ],
     ("tune",): [["--data", "nonsense"], [*SMALL, "--original", "file"], ["--journal", "file/below"]],
     ("catalogue",): [["--only", "Amnesia"], ["--data", "nonsense"], ["--out", "file/below"]],
-    ("ulira",): [["--method", "Amnesia"], ["--data", "nonsense"], ["--out", "file/below"], ["--budget", "soon"]],
+    ("ulira",): [
+        ["--method", "Amnesia"],
+        ["--data", "nonsense"],
+        ["--out", "file/below"],
+        ["--budget", "soon"],
+    ],
     ("explain",): [["nonsense"]],
     ("list",): [["nonsense"]],
     ("recipes",): [["--scale", "nonsense"]],
