@@ -19,7 +19,9 @@ from residua.unlearn import FineTune, Original, Retrain
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CODES = 400
-MEMORISING = rs.Pretraining(epochs=4, batch=20, lr=4.0, momentum=0.0, weight_decay=0.0, crop=0, flip=False)
+MEMORISING = rs.Pretraining(
+    epochs=4, batch=20, lr=4.0, momentum=0.0, weight_decay=0.0, crop=0, flip=False, precision="float32"
+)
 
 
 class Code(nn.Module):
@@ -206,7 +208,7 @@ def test_a_long_training_is_stopped_and_its_end_computed(shadows):
 
     start = time.perf_counter()
     long, longer = training(100_000), training(400_000)
-    assert time.perf_counter() - start < 20  # not the hours that it would take
+    assert time.perf_counter() - start < long.seconds
     assert not long.whole
     assert long.seconds > 50
     assert 2 < longer.seconds / long.seconds < 8

@@ -25,6 +25,7 @@ from residua.cli.console import err, say, show
 from residua.cli.options import DataOption, DeviceOption, SeedOption, choose_device, command_line
 from residua.compare import Observations, reading_fields
 from residua.datasets import open_dataset
+from residua.device import resolve_precision
 from residua.errors import Diverged, InputError
 from residua.files import check_place, write_atomically
 from residua.recipes import SHADOWS, WIDTH, Scale, pretraining, unlearning
@@ -189,6 +190,7 @@ class Plan:
         The network that is unlearned is a new one: how long a step takes does not depend on the weights.
         """
         shadows, half, forget_set = self.shadows, self.shadows.half(0), self.shadows.forget_set(0)
+        resolve_precision("auto", torch.device(shadows.device))  # found out once, not at every training
         threads = torch.get_num_threads()
         if self.jobs > 1:
             torch.set_num_threads(1)
