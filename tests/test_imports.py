@@ -34,6 +34,7 @@ CORRIDOR = (
     {"unlearn", "measure"},
     {"trajectory", "tuning"},
     {"record"},
+    {"shadow"},
     {"compare"},
     {"report"},
     {"study"},

@@ -158,12 +158,16 @@ EXPLANATIONS: tuple[Explanation, ...] = (
     ),
     Explanation(
         "U-LiRA", "Likelihood ratio attack on unlearning", "black",
-        "An attack by many shadow models: was this example trained and unlearned, or never seen?",
-        "score log p_y - log(1 - p_y), one Gaussian a side for each example; likelihood ratio of 'in' and 'out'",
-        "AUC and accuracy in [0.5, 1] up to noise", "lower",
-        "0.5: unlearned and never seen cannot be told apart.",
-        "Anything that does not show in outputs. It judges a method, not one model.",
-        "LiRA without unlearning asks another question; code that fits 0/1 correctness is no LiRA.",
+        "How well an attack by many shadow models tells examples that were trained on and unlearned (in) from "
+        "examples that were never trained on, after the same unlearning (out). Behind a dot: accuracy, TPR at low FPR.",
+        "AUC of log N(s; in) - log N(s; out), two Gaussians an example from models that are not the target; "
+        "score s = log p_y - log(1 - p_y)",
+        "[0.5, 1] up to noise", "lower",
+        "0.5: unlearned and never seen cannot be told apart. Retrain has it by construction.",
+        "Anything that does not show in outputs. It judges a method, not one model (`residua ulira`). Few shadow "
+        "models attack weakly: compare under the same ones.",
+        "LiRA without unlearning asks another question; code that fits 0/1 correctness is no LiRA. The paper's "
+        "'LiRA MIA' does not say whether it is AUC or accuracy.",
         "Hayes et al. 2024; scores as in Carlini et al. 2022.",
     ),
     Explanation(

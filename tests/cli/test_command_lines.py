@@ -45,6 +45,12 @@ FATAL = {
     ],
     ("tune",): [["--data", "nonsense"], [*SMALL, "--original", "file"], ["--journal", "file/below"]],
     ("catalogue",): [["--only", "Amnesia"], ["--data", "nonsense"], ["--out", "file/below"]],
+    ("ulira",): [
+        ["--method", "Amnesia"],
+        ["--data", "nonsense"],
+        ["--out", "file/below"],
+        ["--budget", "soon"],
+    ],
     ("explain",): [["nonsense"]],
     ("list",): [["nonsense"]],
     ("recipes",): [["--scale", "nonsense"]],
@@ -81,6 +87,9 @@ WORDS = {
     "--ratio": ["all", "1:5", "10%", "0:0", "-1%", "nan%", ":"],
     "--mirror": ["ftp://127.0.0.1", "nonsense", "", "http:"],
     "--only": ["nonsense", ""],
+    "--budget": ["90s", "10m", "1e9h", "-1m", "m", ""],
+    "--of-class": ["all", "6", "shirt", ""],
+    "--variance": ["example", "shared", "none"],
 }  # fmt: skip
 PATHS = [
     "file",

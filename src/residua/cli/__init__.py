@@ -12,7 +12,20 @@ from typing import Annotated
 
 import typer
 
-from residua.cli import calibrate, catalogue, data, demo, explain, idi, listing, measure, train, tune, unlearn
+from residua.cli import (
+    calibrate,
+    catalogue,
+    data,
+    demo,
+    explain,
+    idi,
+    listing,
+    measure,
+    train,
+    tune,
+    ulira,
+    unlearn,
+)
 from residua.cli.console import complain
 from residua.errors import InputError
 
@@ -31,6 +44,7 @@ app.command("train")(train.train)
 app.command("unlearn")(unlearn.unlearn)
 app.command("tune")(tune.tuning)
 app.command("measure")(measure.measure)
+app.command("ulira")(ulira.ulira)
 app.command("explain")(explain.explain)
 app.command("idi")(idi.idi)
 app.command("calibrate")(calibrate.calibration)

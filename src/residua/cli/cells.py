@@ -71,7 +71,7 @@ def run_cells(setting: Setting, cells: Iterable[Cell], jobs: int) -> Iterator[Re
     waiting = list(cells)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with (
-        _pool(jobs) as pool,
+        side_by_side(jobs) as pool,
         Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress,
     ):
         bar = progress.add_task("models", total=len(waiting))
@@ -112,7 +112,8 @@ class _Here(Executor):
         return future
 
 
-def _pool(jobs: int) -> Executor:
+def side_by_side(jobs: int) -> Executor:
+    """So many processes of one thread each; one job runs in this process, with all of its threads."""
     if jobs == 1:
         return _Here()
     return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_one_thread)

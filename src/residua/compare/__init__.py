@@ -8,12 +8,14 @@ from residua.compare.distance import cka, linear_cka, weight_distance
 from residua.compare.divergence import divergences, jsd, jsd_paper, zrf
 from residua.compare.guards import guards
 from residua.compare.idi import IDI, check_comparable, idi
+from residua.compare.likelihood_ratio import Observations, likelihood_ratios, observations, ulira
 from residua.compare.metrics import metrics
 from residua.compare.readings import reading_fields, readings_of
 from residua.compare.relearn import ain, relearn_time
 
 __all__ = [
     "IDI",
+    "Observations",
     "ain",
     "aus",
     "average_gap",
@@ -28,11 +30,14 @@ __all__ = [
     "idi",
     "jsd",
     "jsd_paper",
+    "likelihood_ratios",
     "linear_cka",
     "metrics",
+    "observations",
     "reading_fields",
     "readings_of",
     "relearn_time",
+    "ulira",
     "weight_distance",
     "zrf",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from residua.report.calibration import calibration_figure, calibration_table
 from residua.report.catalogue import catalogue_table
 from residua.report.information import information_table
+from residua.report.likelihood_ratio import ulira_table
 from residua.report.metrics import metrics_data, metrics_table
 from residua.report.table import Table, accuracy_table, setting_line
 from residua.report.unlearning import trajectory_table, unlearning_table
@@ -20,5 +21,6 @@ __all__ = [
     "metrics_table",
     "setting_line",
     "trajectory_table",
+    "ulira_table",
     "unlearning_table",
 ]

@@ -1,0 +1,140 @@
+"""`residua ulira`: end to end on small data, its preview and its budget."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import residua as rs
+from residua import compare
+from residua.cli import main
+from residua.cli import ulira as command
+from residua.record import Record
+from residua.shadow import Cost, Shadows, sides
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture
+def run(folder, capsys):
+    def call(*words: str) -> tuple[int, str, str]:
+        small = ["--of-class", "all", "--size", "10", "--models", "4", "--forget-sets", "2"]
+        place = ["--data", f"mnist:{folder}", "--out", str(folder / "u")]
+        code = main(["ulira", *place, *small, *words])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_methods_share_shadow_models_and_nothing_is_made_twice(run, folder, monkeypatch):
+    """The first run in real processes."""
+    code, out, err = run("--method", "HD", "--jobs", "2")
+    assert code == 0, err
+    assert "To make: 4 of 4 shadow models" in err
+    assert "HD: 8 of 8 unlearned models" in err
+    assert "shadow models: 4 of 4" in err
+    assert "unlearned models: 16 of 16" in err  # Original's too
+    assert "4 shadow models, 2 forget sets of 10 of all classes" in out
+    place = folder / "u"
+    assert len(list((place / "shadows").glob("*.safetensors"))) == 4
+    record = Record.read(place / "hd.json")
+    found = compare.ulira(compare.observations(record.arrays), sides(4), "shared")
+    assert found.values == record.readings["U-LiRA"]
+    assert len(record.arrays["score"]) == 4 * 2 * 20
+    assert np.isfinite(record.arrays["score"]).all()
+    assert record.arrays["trained"].sum() == 4 * 2 * 20 / 2  # of each pair, one model
+    assert {"Original", "HD"} == {
+        Record.read(place / f"{name}.json").method["label"] for name in ("original", "hd")
+    }
+
+    monkeypatch.setattr(Shadows, "train", None)
+    code, out_again, err = run("--method", "HD", "--jobs", "1")
+    assert code == 0, err
+    assert out_again == out
+    assert "Together about 0.0 s" in err
+    assert "models: " not in err
+    code, out, err = run("--method", "HD", "--method", "ft", "--jobs", "1", "--variance", "example")
+    assert code == 0, err
+    assert "FT" in out
+    assert "unlearned models: 8 of 8" in err
+    assert "enough shadow scores" in out  # two scores a side, one of them in each set
+    assert (place / "table.md").read_text().count("\n| ") == 5
+
+
+def test_what_costs_more_than_the_budget_is_refused_with_numbers_that_fit(run, folder, monkeypatch):
+    """Ten seconds for everything: N models and M sets of two methods take N (10 + 20 M)."""
+    monkeypatch.setattr(command, "cost", lambda *_: Cost(10.0))
+    numbers = ["--models", "8", "--forget-sets", "4", "--method", "FT", "--jobs", "1"]
+    code, out, err = run(*numbers, "--budget", "5m")
+    assert (code, out) == (3, "")
+    assert "8 models with 4 forget sets take about 12 m, more than --budget 5.0 m" in err
+    assert err.strip().endswith("the largest numbers that fit are --models 4 --forget-sets 3")
+    assert len(err.splitlines()) == 2
+    code, _, err = run(*numbers, "--budget", "90s")
+    assert code == 3
+    assert "even 4 models with 1 forget set take 2.0 m" in err
+    assert not (folder / "u").exists()
+    monkeypatch.setattr(command, "_make", lambda *_: pytest.fail("started"))
+    monkeypatch.setattr(command, "cost", lambda *_: Cost(100.0, whole=False))
+    code, _, err = run(*numbers, "--budget", "59m", "--jobs", "2")
+    assert code == 3
+    assert "FT: 32 of 32 unlearned models, at least 100 s each" in err
+    assert "Together at least 60 m with 2 at a time" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--method", "Amnesia"], "method 'Amnesia' is unknown"),
+        (["--method", "FT", "--models", "6"], "expected a multiple of 4"),
+        (["--method", "FT", "--size", "3"], "expected 10 or more"),
+        (["--method", "FT", "--of-class", "shirt"], "'shirt' is not understood"),
+        (["--method", "FT", "--of-class", "11"], "class 11 is not in mnist"),
+        (["--method", "FT", "--of-class", "3"], "has 24"),
+        (["--method", "FT", "--scale", "full"], "the paper has no pretraining of resnet18 on mnist"),
+        (["--method", "FT", "--budget", "soon"], "write 90s, 10m, 2h or 3d"),
+        (["--method", "FT", "--budget", "0m"], "write 90s, 10m, 2h or 3d"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence_before_anything_starts(run, folder, words, sentence):
+    code, out, err = run(*words)
+    assert (code, out) == (3, "")
+    assert sentence in err
+    assert len(err.splitlines()) == 1
+    assert not (folder / "u").exists()
+
+
+def test_a_method_that_fails_says_on_which_model_and_what_is_finished_stays(run, folder, monkeypatch):
+    score, calls = Shadows.score, []
+
+    def fail_at_the_third(self, method, model, number):
+        calls.append((model, number))
+        if len(calls) == 3:
+            raise rs.InputError("the loss is nan; use a smaller learning rate")
+        return score(self, method, model, number)
+
+    monkeypatch.setattr(Shadows, "score", fail_at_the_third)
+    code, out, err = run("--method", "Random", "--jobs", "1")
+    assert (code, out) == (3, "")
+    assert "Original on shadow model 1 and forget set 0: the loss is nan" in err
+    assert len(calls) == 3
+    assert len(list((folder / "u/scores/original").glob("*.json"))) == 2
+
+
+def test_two_shadow_models_with_the_same_weights_are_refused(run, monkeypatch):
+    """One of them would be the target and the other its shadow."""
+    with rs.seeded(0):
+        fixed = rs.networks.resnet18(classes=10, channels=1, width=8)
+    monkeypatch.setattr(rs.Pretraining, "__call__", lambda *_: rs.clone(fixed))
+    code, out, err = run("--method", "HD", "--jobs", "1")
+    assert (code, out) == (3, "")
+    assert "two shadow models have the same weights" in err
+
+
+def test_times_are_read_and_said_in_words():
+    assert [command.parse_time(word) for word in ("90s", "10m", "1.5h", "3d")] == [90, 600, 5400, 259200]
+    said = [command._time(seconds) for seconds in (0.04, 12, 119, 130, 7300, 200_000)]
+    assert said == ["0.0 s", "12 s", "119 s", "2.2 m", "2.0 h", "2.3 d"]
+    assert all(re.fullmatch(r"[\d.]+ [smhd]", word) for word in said)
