@@ -11,9 +11,11 @@ from residua.compare.idi import IDI, check_comparable, idi
 from residua.compare.metrics import metrics
 from residua.compare.readings import reading_fields, readings_of
 from residua.compare.relearn import ain, relearn_time
+from residua.compare.three_sample import ThreeSample, three_sample
 
 __all__ = [
     "IDI",
+    "ThreeSample",
     "ain",
     "aus",
     "average_gap",
@@ -33,6 +35,7 @@ __all__ = [
     "reading_fields",
     "readings_of",
     "relearn_time",
+    "three_sample",
     "weight_distance",
     "zrf",
 ]
