@@ -72,7 +72,7 @@ def test_the_difference_is_that_of_two_unbiased_mmds():
 
     def mmd(x: np.ndarray, y: np.ndarray) -> float:
         def k(a: np.ndarray, b: np.ndarray) -> float:
-            return math.exp(-math.dist(a, b) ** 2 / (2 * width))
+            return math.exp(-(math.dist(a, b) ** 2) / (2 * width))
 
         pairs = [(i, j) for i in range(20) for j in range(20) if i != j]
         total = sum(k(x[i], x[j]) + k(y[i], y[j]) - k(x[i], y[j]) - k(y[i], x[j]) for i, j in pairs)

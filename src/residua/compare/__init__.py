@@ -12,10 +12,15 @@ from residua.compare.metrics import metrics
 from residua.compare.readings import reading_fields, readings_of
 from residua.compare.relearn import ain, relearn_time
 from residua.compare.three_sample import ThreeSample, three_sample
+from residua.compare.verdict import Loss, Rules, Verdict, accuracy_loss, verdict
 
 __all__ = [
     "IDI",
+    "Loss",
+    "Rules",
     "ThreeSample",
+    "Verdict",
+    "accuracy_loss",
     "ain",
     "aus",
     "average_gap",
@@ -36,6 +41,7 @@ __all__ = [
     "readings_of",
     "relearn_time",
     "three_sample",
+    "verdict",
     "weight_distance",
     "zrf",
 ]

@@ -147,7 +147,9 @@ def pass_probability(interval: tuple[float, float], margin: float) -> float:
     return math.erf((margin - half) / (half / Z95) / math.sqrt(2)) if half > 1e-12 else 1.0
 
 
-def _inside(idi: IDI | None, against: Against, rules: Rules) -> Literal["reference", "original", "less"] | None:
+def _inside(
+    idi: IDI | None, against: Against, rules: Rules
+) -> Literal["reference", "original", "less"] | None:
     if idi is None or idi.interval is None:
         return None
     low, high = idi.interval
@@ -188,7 +190,8 @@ def _say_inside(idi: IDI | None, inside: str | None, against: Against, rules: Ru
         found = f"of what Original knows beyond a random network it keeps {idi.value:.2f}, 95 % interval {low:.2f} to {high:.2f}"
         line = rules.floor_margin
         where = {"original": f"above {1 - line:g}", "less": f"below {line:g}"}.get(
-            inside or "", f"between {line:g} and {1 - line:g}, where a model that never saw the data may lie too"
+            inside or "",
+            f"between {line:g} and {1 - line:g}, where a model that never saw the data may lie too",
         )
         return f"{found}, {where}"
     m = rules.margin
@@ -243,7 +246,9 @@ def _limits(idi: IDI | None, against: Against) -> tuple[str, ...]:
             + "; the chance in training the reference is not in it, and the margin has to cover it."
         )
     if against == "none":
-        found.append("Without a reference FORGOTTEN cannot be found: how much the innocent know is not known.")
+        found.append(
+            "Without a reference FORGOTTEN cannot be found: how much the innocent know is not known."
+        )
     return tuple(found)
 
 
