@@ -48,6 +48,15 @@ FATAL = {
     ("explain",): [["nonsense"]],
     ("list",): [["nonsense"]],
     ("recipes",): [["--scale", "nonsense"]],
+    ("audit",): [
+        [*SMALL, "--original", "nowhere"],
+        [*SMALL, "--unlearned", "file"],
+        ["--data", "nonsense"],
+        ["--out", "file/below"],
+        ["--budget", "soon"],
+        ["--margin", "1"],
+    ],
+    ("verify",): [["nowhere", "file"]],
     ("calibrate",): [["--only", "nonsense"], ["--out", "file/below"], ["--repeats", "1"]],
     ("data", "show"): [["--data", "nonsense"], ["--data", "image-folder:nowhere"]],
     ("data", "manifest"): [["--data", "nonsense"], [*SMALL, "--forget", "nonsense"]],
@@ -81,6 +90,7 @@ WORDS = {
     "--ratio": ["all", "1:5", "10%", "0:0", "-1%", "nan%", ":"],
     "--mirror": ["ftp://127.0.0.1", "nonsense", "", "http:"],
     "--only": ["nonsense", ""],
+    "--budget": ["2m", "0s", "-1", "soon", ""],
 }  # fmt: skip
 PATHS = [
     "file",
@@ -96,7 +106,7 @@ PATHS = [
     "X y.json",
     "a" * 300,
 ]
-for option in ("--out", "--record", "--to", "--original", "--reference"):
+for option in ("--out", "--record", "--to", "--original", "--reference", "--unlearned"):
     WORDS[option] = PATHS
 NUMBERS = st.integers(-1, 9).map(str) | st.sampled_from(["0.5", "nan", "-inf", "1e999", "9" * 30, "-0"])
 

@@ -1,6 +1,7 @@
 """The command line: the only room that prints.
 
-Exit codes: 0 done, 3 bad input (one sentence on standard error, no traceback), 130 interrupted.
+Exit codes: 0 done, 3 bad input (one sentence on standard error, no traceback), 130 interrupted; `audit`
+has 1 for not forgotten and 2 for undetermined, `verify` 1 for a report that does not follow.
 """
 
 from __future__ import annotations
@@ -12,7 +13,20 @@ from typing import Annotated
 
 import typer
 
-from residua.cli import calibrate, catalogue, data, demo, explain, idi, listing, measure, train, tune, unlearn
+from residua.cli import (
+    audit,
+    calibrate,
+    catalogue,
+    data,
+    demo,
+    explain,
+    idi,
+    listing,
+    measure,
+    train,
+    tune,
+    unlearn,
+)
 from residua.cli.console import complain
 from residua.errors import InputError
 
@@ -33,6 +47,8 @@ app.command("tune")(tune.tuning)
 app.command("measure")(measure.measure)
 app.command("explain")(explain.explain)
 app.command("idi")(idi.idi)
+app.command("audit")(audit.audit)
+app.command("verify")(audit.verify)
 app.command("calibrate")(calibrate.calibration)
 app.command("catalogue")(catalogue.catalogue)
 app.command("list")(listing.listing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from residua.report.audit import AuditReport, IdiPart, audit_report, differences
 from residua.report.calibration import calibration_figure, calibration_table
 from residua.report.catalogue import catalogue_table
 from residua.report.information import information_table
@@ -10,11 +11,15 @@ from residua.report.table import Table, accuracy_table, setting_line
 from residua.report.unlearning import trajectory_table, unlearning_table
 
 __all__ = [
+    "AuditReport",
+    "IdiPart",
     "Table",
     "accuracy_table",
+    "audit_report",
     "calibration_figure",
     "calibration_table",
     "catalogue_table",
+    "differences",
     "information_table",
     "metrics_data",
     "metrics_table",

@@ -109,7 +109,12 @@ class AuditReport(_Part):
         table = metrics_table(found, title=_title(self.about)).markdown()
         lines += ["## Metrics", "", table]
         if self.not_assessed:
-            lines += ["## Not assessed", "", *(f"- {what}: {why}" for what, why in self.not_assessed.items()), ""]
+            lines += [
+                "## Not assessed",
+                "",
+                *(f"- {what}: {why}" for what, why in self.not_assessed.items()),
+                "",
+            ]
         lines += ["## What this does not show", "", *(f"- {limit}" for limit in self.limits), ""]
         settings = ", ".join(f"{name} {value:g}" for name, value in self.settings.items())
         lines += ["## How", "", f"Access: {self.tier}. Rules: {settings}.", ""]
@@ -186,7 +191,9 @@ Readings = Mapping[str, Mapping[str, Reading]]
 
 
 def _index(read: Readings, zero: str) -> IDI | None:
-    curves = [read[role].get("information") if role in read else None for role in ("unlearned", "original", zero)]
+    curves = [
+        read[role].get("information") if role in read else None for role in ("unlearned", "original", zero)
+    ]
     u, o, r = curves
     if not (isinstance(u, Curve) and isinstance(o, Curve) and isinstance(r, Curve)):
         return None
@@ -248,7 +255,10 @@ def _test_part(test: ThreeSample, level: float) -> TestPart:
 
 
 def _test_lines(tests: Mapping[str, TestPart]) -> list[str]:
-    lines = ["| on | MMD^2 to the reference | MMD^2 to Original | p (reference) | closer to |", "|---|---|---|---|---|"]
+    lines = [
+        "| on | MMD^2 to the reference | MMD^2 to Original | p (reference) | closer to |",
+        "|---|---|---|---|---|",
+    ]
     for name, test in tests.items():
         closer = {"reference": "the reference", "original": "Original", None: "not clear"}[test.closer_to]
         lines.append(
