@@ -101,19 +101,20 @@ def audit(
                 "saved outputs and features carry their own labels; leave --data and --forget out"
             )
         read = read_outputs if outputs else read_features
-        found = run_audit(**given, **{role: read(path) for role, path in paths.items()})
+        given |= {role: read(path) for role, path in paths.items()}
+        found = run_audit(**given)
     else:
         if not data or not forget:
             raise InputError("--data and --forget say what was to be forgotten; give both")
         where = choose_device(device)
         task = open_task(data, forget)
-        models = {role: load_for(task, path, where, network, cuts, trust) for role, path in paths.items()}
+        given |= {role: load_for(task, path, where, network, cuts, trust) for role, path in paths.items()}
         if reference.startswith("proxy:"):
-            name = models["original"].architecture.get("network", "")
+            name = given["original"].architecture.get("network", "")
             given["pretraining"] = pretraining(scale, task.dataset, name)
         curve = dataclasses.replace(InformationCurve(), **fields)
         with training_bar("audit"):
-            found = run_audit(**given, **models, task=task, curve=curve)
+            found = run_audit(**given, task=task, curve=curve)
     if out:
         found.save(out)
         say(f"The report and its records are in {out}/.")

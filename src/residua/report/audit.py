@@ -182,7 +182,7 @@ def differences(left: Any, right: Any, at: str = "") -> list[str]:
             for line in differences(one, other, f"{at}.{i}")
         ]
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (left, right))
-    if left == right or (numbers and math.isclose(left, right, rel_tol=1e-6, abs_tol=1e-9)):
+    if left == right or (numbers and math.isclose(left, right, rel_tol=1e-6, abs_tol=1e-12)):
         return []
     return [f"{at} is {left!r}, but follows as {right!r}"]
 
