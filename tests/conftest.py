@@ -41,9 +41,9 @@ def make_stripes(n: int, seed: int = 0):
     return images[:, None].clip(0, 255).astype(np.uint8), labels.astype(np.int64)
 
 
-STRIPES_PRETRAINING = rs.Pretraining(
-    epochs=6, batch=32, lr=0.05, crop=0, flip=False, warmup=0.2, precision="float32"
-)
+@pytest.fixture(scope="session")
+def stripes_training() -> rs.Pretraining:
+    return rs.Pretraining(epochs=6, batch=32, lr=0.05, crop=0, flip=False, warmup=0.2, precision="float32")
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +52,7 @@ def stripes() -> rs.Dataset:
 
 
 @pytest.fixture(scope="session")
-def truths(stripes) -> dict[str, rs.Classifier]:
+def truths(stripes, stripes_training) -> dict[str, rs.Classifier]:
     """Models whose truth is known: the class of slanted stripes, 2, is what was to be forgotten.
 
     The seeds of the two Retrains are chosen: on data this small Retrains scatter more than the verdict's
@@ -63,8 +63,8 @@ def truths(stripes) -> dict[str, rs.Classifier]:
     task = rs.forget_classes(stripes, 2)
     with rs.seeded(0):
         network = rs.networks.resnet18(classes=4, channels=1, width=4)
-        found = {"original": STRIPES_PRETRAINING(network, task.train)}
-    retrain = rs.unlearn.Retrain(STRIPES_PRETRAINING)
+        found = {"original": stripes_training(network, task.train)}
+    retrain = rs.unlearn.Retrain(stripes_training)
     hd = rs.unlearn.HeadDistillation(epochs=5, crop=0, flip=False, batch=32)
     methods = {"reference": (11, retrain), "retrain": (13, retrain), "hd": (1, hd)}
     for name, (seed, method) in (methods | {"random": (1, rs.unlearn.Random())}).items():

@@ -207,10 +207,8 @@ def test_without_a_reference_the_claim_is_weak_and_says_so(look, name, words):
     assert set(found.metrics) == {"unlearned", "original", "random"}
 
 
-def test_a_proxy_is_trained_on_a_share_of_the_retained(look, slanted, tmp_path):
-    from conftest import STRIPES_PRETRAINING
-
-    found = look("hd", reference="proxy:0.5", pretraining=STRIPES_PRETRAINING)
+def test_a_proxy_is_trained_on_a_share_of_the_retained(look, stripes_training, tmp_path):
+    found = look("hd", reference="proxy:0.5", pretraining=stripes_training)
     assert found.verdict == "SHALLOW"
     assert "proxy" in found.sentence
     assert found.report.about["proxy"]["share"] == 0.5

@@ -56,6 +56,7 @@ FATAL = {
         ["--budget", "soon"],
         ["--margin", "1"],
     ],
+    ("controls",): [["--data", "nonsense"], ["--out", "file/below"], ["--margin", "1"]],
     ("verify",): [["nowhere", "file"]],
     ("calibrate",): [["--only", "nonsense"], ["--out", "file/below"], ["--repeats", "1"]],
     ("data", "show"): [["--data", "nonsense"], ["--data", "image-folder:nowhere"]],

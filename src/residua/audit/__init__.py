@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from residua.audit.evidence import BESIDE, read_models, train_proxy
+from residua.audit.evidence import BESIDE, NEEDED, read_models, train_proxy
 from residua.audit.saved import read_saved
 from residua.audit.verifying import verify
 from residua.classifier import Classifier
@@ -27,7 +27,7 @@ from residua.task import ForgetTask
 from residua.training import Pretraining, seeded
 from residua.unlearn import Random
 
-__all__ = ["Audit", "assert_forgot", "audit", "check_folder", "verify"]
+__all__ = ["BESIDE", "NEEDED", "Audit", "assert_forgot", "audit", "check_folder", "verify"]
 
 Model = Classifier | SavedOutputs | SavedFeatures
 

@@ -17,6 +17,7 @@ from residua.cli import (
     audit,
     calibrate,
     catalogue,
+    controls,
     data,
     demo,
     explain,
@@ -49,6 +50,7 @@ app.command("explain")(explain.explain)
 app.command("idi")(idi.idi)
 app.command("audit")(audit.audit)
 app.command("verify")(audit.verify)
+app.command("controls")(controls.controls)
 app.command("calibrate")(calibrate.calibration)
 app.command("catalogue")(catalogue.catalogue)
 app.command("list")(listing.listing)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from residua.report.audit import AuditReport, IdiPart, audit_report, differences
 from residua.report.calibration import calibration_figure, calibration_table
 from residua.report.catalogue import catalogue_table
+from residua.report.controls import fooled_table, verdict_table
 from residua.report.information import information_table
 from residua.report.metrics import metrics_data, metrics_table
 from residua.report.table import Table, accuracy_table, setting_line
@@ -20,10 +21,12 @@ __all__ = [
     "calibration_table",
     "catalogue_table",
     "differences",
+    "fooled_table",
     "information_table",
     "metrics_data",
     "metrics_table",
     "setting_line",
     "trajectory_table",
     "unlearning_table",
+    "verdict_table",
 ]
