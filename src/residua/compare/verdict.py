@@ -176,7 +176,7 @@ WORDS: dict[Word, str] = {
 AGAINST: dict[Against, str] = {
     "model": "the reference is the model that was given",
     "proxy": "the reference is a proxy trained on a part of the retained data, so the claim is weaker",
-    "none": "there is no reference, so the claim is weak: it rests on Original and a network with random weights",
+    "none": "there is no reference, so the claim is weak",
 }
 
 

@@ -238,10 +238,12 @@ def _forget_side(read: Readings, records: Mapping[str, Record]) -> Side | None:
     task = records["unlearned"].setting["task"]
     if any(not {"UA", "TA"} <= set(said.get(role, {})) for role in ("unlearned", "original")):
         return None
+    if "scenario" not in task:  # saved outputs do not say whether classes or samples were forgotten
+        return None
     return forget_accuracy_side(
         1 - said["unlearned"]["UA"],
         original=1 - said["original"]["UA"],
-        expected=said["original"]["TA"] if task.get("scenario") == "random" else 0.0,
+        expected=said["original"]["TA"] if task["scenario"] == "random" else 0.0,
         n=_size(records["unlearned"], "forget"),
     )
 
