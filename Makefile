@@ -17,8 +17,8 @@ test-slow: $(MODELS)
 	$(BIN)/python -m pytest -m slow
 
 check: $(STAMP)
-	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/mypy
 
 bench: $(STAMP)

@@ -32,7 +32,7 @@ CORRIDOR = (
         "calibration",
     },
     {"unlearn", "measure"},
-    {"trajectory", "tuning"},
+    {"trajectory", "tuning", "cheats"},
     {"record"},
     {"shadow"},
     {"compare"},

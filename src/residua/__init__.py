@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from residua import compare, datasets, measure, networks, recipes, unlearn
 from residua.adopt import adopt
+from residua.audit import Audit, assert_forgot, audit, verify
 from residua.checkpoint import load, save
 from residua.classifier import Classifier, clone, freeze, reinitialise, thaw
 from residua.errors import InputError
@@ -57,5 +58,10 @@ __all__ = [
     "read_outputs",
     "Reading",
     "Record",
+    # the front door
+    "Audit",
+    "assert_forgot",
+    "audit",
+    "verify",
     "InputError",
 ]

@@ -54,6 +54,16 @@ FATAL = {
     ("explain",): [["nonsense"]],
     ("list",): [["nonsense"]],
     ("recipes",): [["--scale", "nonsense"]],
+    ("audit",): [
+        [*SMALL, "--original", "nowhere"],
+        [*SMALL, "--unlearned", "file"],
+        ["--data", "nonsense"],
+        ["--out", "file/below"],
+        ["--budget", "soon"],
+        ["--margin", "1"],
+    ],
+    ("controls",): [["--data", "nonsense"], ["--out", "file/below"], ["--margin", "1"]],
+    ("verify",): [["nowhere", "file"]],
     ("calibrate",): [["--only", "nonsense"], ["--out", "file/below"], ["--repeats", "1"]],
     ("data", "show"): [["--data", "nonsense"], ["--data", "image-folder:nowhere"]],
     ("data", "manifest"): [["--data", "nonsense"], [*SMALL, "--forget", "nonsense"]],
@@ -105,7 +115,7 @@ PATHS = [
     "X y.json",
     "a" * 300,
 ]
-for option in ("--out", "--record", "--to", "--original", "--reference"):
+for option in ("--out", "--record", "--to", "--original", "--reference", "--unlearned"):
     WORDS[option] = PATHS
 NUMBERS = st.integers(-1, 9).map(str) | st.sampled_from(["0.5", "nan", "-inf", "1e999", "9" * 30, "-0"])
 

@@ -1,6 +1,7 @@
 """The command line: the only room that prints.
 
-Exit codes: 0 done, 3 bad input (one sentence on standard error, no traceback), 130 interrupted.
+Exit codes: 0 done, 3 bad input (one sentence on standard error, no traceback), 130 interrupted; `audit`
+has 1 for not forgotten and 2 for undetermined, `verify` 1 for a report that does not follow.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import Annotated
 import typer
 
 from residua.cli import (
+    audit,
     calibrate,
     catalogue,
+    controls,
     data,
     demo,
     explain,
@@ -47,6 +50,9 @@ app.command("measure")(measure.measure)
 app.command("ulira")(ulira.ulira)
 app.command("explain")(explain.explain)
 app.command("idi")(idi.idi)
+app.command("audit")(audit.audit)
+app.command("verify")(audit.verify)
+app.command("controls")(controls.controls)
 app.command("calibrate")(calibrate.calibration)
 app.command("catalogue")(catalogue.catalogue)
 app.command("list")(listing.listing)

@@ -12,10 +12,17 @@ from residua.compare.likelihood_ratio import Observations, likelihood_ratios, ob
 from residua.compare.metrics import metrics
 from residua.compare.readings import reading_fields, readings_of
 from residua.compare.relearn import ain, relearn_time
+from residua.compare.three_sample import ThreeSample, three_sample
+from residua.compare.verdict import Loss, Rules, Verdict, accuracy_loss, verdict
 
 __all__ = [
     "IDI",
+    "Loss",
     "Observations",
+    "Rules",
+    "ThreeSample",
+    "Verdict",
+    "accuracy_loss",
     "ain",
     "aus",
     "average_gap",
@@ -37,7 +44,9 @@ __all__ = [
     "reading_fields",
     "readings_of",
     "relearn_time",
+    "three_sample",
     "ulira",
+    "verdict",
     "weight_distance",
     "zrf",
 ]

@@ -1,4 +1,4 @@
-"""Representation: features of a fixed sample, kept so that two models can be compared (CKA)."""
+"""Representation: features of a fixed sample, kept so that models can be compared (CKA, three-sample test)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,14 @@ class Representation:
     `compare.cka` needs nothing else. `dimension.l` is the effective dimension of the forget samples in
     block l, (sum of variances)^2 / sum of squared variances over principal directions: 1 on a
     line, 0 at a point.
+
+    Features of separately trained networks have no coordinates in common. `profile.l` describes each
+    forget sample by what any two networks share: the cosines with the same `anchors` retain samples,
+    after the mean of the retain samples is taken off. Turning or stretching the features changes nothing.
     """
 
     most: int = 300
+    anchors: int = 64
     seed: int = 0
 
     label = "representation"
@@ -32,17 +37,31 @@ class Representation:
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         if self.most < 2:
             raise InputError(f"most is {self.most}, expected at least 2")
+        if self.anchors < 1:
+            raise InputError(f"anchors is {self.anchors}, expected at least 1")
         values, arrays = {}, {}
+        raw: dict[str, dict[int, Tensor]] = {}
         for side, split in (("forget", task.forget), ("retain", task.retain)):
             with seeded(self.seed):
                 some = torch.randperm(len(split))[: self.most].sort().values
-            for block, z in pooled(model, split).items():
-                centred = z[some].double() - z[some].double().mean(0)
+            raw[side] = {block: z[some].double() for block, z in pooled(model, split).items()}
+            for block, z in raw[side].items():
+                centred = z - z.mean(0)
                 arrays[f"{side}.{block}"] = centred.float().numpy()
                 if side == "forget":
-                    values[f"dimension.{block}"] = _dimension(centred, float(z[some].abs().max()))
+                    values[f"dimension.{block}"] = _dimension(centred, float(z.abs().max()))
             arrays[f"{side}.index"] = split.index[some].numpy()
+        for block, retained in raw["retain"].items():
+            step = max(1, len(retained) // self.anchors)
+            mean = retained.mean(0)
+            cosines = _unit(raw["forget"][block] - mean) @ _unit(retained[::step][: self.anchors] - mean).T
+            arrays[f"profile.{block}"] = cosines.float().numpy()
         return Reading(values, arrays)
+
+
+def _unit(z: Tensor) -> Tensor:
+    """Rows of length 1; what does not differ from the mean stays 0."""
+    return z / z.norm(dim=1, keepdim=True).clamp(min=1e-12)
 
 
 def _dimension(z: Tensor, size: float) -> float:

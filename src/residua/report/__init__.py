@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from residua.report.audit import AuditReport, IdiPart, audit_report, differences
 from residua.report.calibration import calibration_figure, calibration_table
 from residua.report.catalogue import catalogue_table
+from residua.report.controls import fooled_table, verdict_table
 from residua.report.information import information_table
 from residua.report.likelihood_ratio import ulira_table
 from residua.report.metrics import metrics_data, metrics_table
@@ -11,11 +13,16 @@ from residua.report.table import Table, accuracy_table, setting_line
 from residua.report.unlearning import trajectory_table, unlearning_table
 
 __all__ = [
+    "AuditReport",
+    "IdiPart",
     "Table",
     "accuracy_table",
+    "audit_report",
     "calibration_figure",
     "calibration_table",
     "catalogue_table",
+    "differences",
+    "fooled_table",
     "information_table",
     "metrics_data",
     "metrics_table",
@@ -23,4 +30,5 @@ __all__ = [
     "trajectory_table",
     "ulira_table",
     "unlearning_table",
+    "verdict_table",
 ]

@@ -1,0 +1,154 @@
+"""The front door: models in, Audit out."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from residua.audit.evidence import BESIDE, NEEDED, read_models, train_proxy
+from residua.audit.saved import read_saved
+from residua.audit.verifying import verify
+from residua.classifier import Classifier
+from residua.compare import Rules
+from residua.compare.verdict import Against, Word
+from residua.errors import InputError
+from residua.files import check_place, write_atomically
+from residua.measure import InformationCurve, Measure
+from residua.recipes import TINY
+from residua.record import Record, describe
+from residua.report import AuditReport, IdiPart, audit_report
+from residua.report.audit import Tier
+from residua.saved import SavedFeatures, SavedOutputs
+from residua.task import ForgetTask
+from residua.training import Pretraining, seeded
+from residua.unlearn import Random
+
+__all__ = ["BESIDE", "NEEDED", "Audit", "assert_forgot", "audit", "check_folder", "verify"]
+
+Model = Classifier | SavedOutputs | SavedFeatures
+
+
+@dataclass(frozen=True)
+class Audit:
+    """A report, and the records of the models that it follows from."""
+
+    report: AuditReport
+    records: Mapping[str, Record]
+
+    @property
+    def verdict(self) -> Word:
+        return self.report.verdict
+
+    @property
+    def sentence(self) -> str:
+        return self.report.sentence
+
+    @property
+    def idi(self) -> IdiPart | None:
+        """`value`, `interval`, `blocks`; None where the inside was not assessed."""
+        return self.report.idi
+
+    @property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """By model: unlearned, original, reference."""
+        return self.report.metrics
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `records/`, `report.md` and, last, `report.json`; `verify` reads them. No raw data."""
+        folder = Path(folder)
+        for record in self.records.values():
+            record.write(folder / "records")
+        plain, data = self.report.markdown(), self.report.model_dump_json(indent=1) + "\n"
+        write_atomically(folder / "report.md", lambda part: part.write_text(plain, "utf-8"))
+        write_atomically(folder / "report.json", lambda part: part.write_text(data, "utf-8"))
+        return folder / "report.json"
+
+
+def audit(
+    *,
+    original: Model,
+    unlearned: Model,
+    reference: Model | str | None = None,
+    task: ForgetTask | None = None,
+    rules: Rules | None = None,
+    curve: InformationCurve | None = None,
+    measures: Sequence[Measure] = BESIDE,
+    pretraining: Pretraining = TINY,
+    seed: int = 0,
+    budget: float | None = None,
+    command: str = "",
+) -> Audit:
+    """Did `unlearned` forget? A verdict with the evidence for it.
+
+    `reference` is a model that never saw the forget set; or `"proxy:0.15"`, which trains one on that share of
+    the retained data as `pretraining` says; or None, which leaves Original and a network with random weights to
+    compare with. All models are classifiers with a `task`, or all are what their owner saved (`read_outputs`,
+    `read_features`); what that does not show is named in the report. `curve` says how the inside is
+    read, `measures` what is told beside the verdict, as long as `budget` (seconds) lasts. `seed` draws the proxy
+    and the random network.
+    """
+    rules = rules or Rules()
+    against, share = _against(reference)
+    models: dict[str, Model] = {"unlearned": unlearned, "original": original}
+    if against == "model":
+        models["reference"] = cast(Model, reference)
+    tier: Tier
+    about: dict[str, Any] = {"command": command, "seed": seed}
+    if all(isinstance(model, Classifier) for model in models.values()):
+        if task is None:
+            raise InputError(
+                "an audit of models needs a task; give task=forget_classes(data, [6]) or the like"
+            )
+        ours = cast(dict[str, Classifier], models)
+        start = time.perf_counter()
+        if against == "proxy":
+            ours["reference"] = train_proxy(ours["original"], task, share, pretraining, seed)
+            about["proxy"] = describe(pretraining) | {"label": "proxy", "share": share}
+        elif against == "none":
+            with seeded(seed):
+                ours["random"] = Random()(ours["original"], task)
+        tier = "weights"
+        records, lacking = read_models(
+            ours, task, curve or InformationCurve(), measures, budget, start, command
+        )
+        about |= {"task": task.manifest(), "network": ours["unlearned"].architecture}
+    else:
+        if against == "proxy":
+            raise InputError(
+                "a proxy reference cannot be trained from what was saved; give a reference or none"
+            )
+        records, lacking, tier = read_saved(models, command)
+        about["task"] = records["unlearned"].setting["task"]
+    report = audit_report(records, tier=tier, against=against, rules=rules, not_assessed=lacking, about=about)
+    return Audit(report, records)
+
+
+def assert_forgot(**given: Any) -> Audit:
+    """`audit(...)` for tests: AssertionError, with the reason, unless the verdict is FORGOTTEN."""
+    found = audit(**given)
+    if found.verdict != "FORGOTTEN":
+        raise AssertionError(f"{found.verdict}: {found.sentence}")
+    return found
+
+
+def check_folder(folder: Path) -> None:
+    """Say before the work, not after it, that an audit cannot be saved here."""
+    check_place(folder / "report.json")
+    check_place(folder / "records" / "unlearned.json")
+
+
+def _against(reference: Model | str | None) -> tuple[Against, float]:
+    if reference is None or reference == "none":
+        return "none", 0.0
+    if not isinstance(reference, str):
+        return "model", 0.0
+    found = re.fullmatch(r"proxy:(\d*\.?\d+)", reference)
+    if not found or not 0 < float(found[1]) <= 1:
+        raise InputError(
+            f"reference {reference!r} is not understood; give a model, proxy:0.15 (a share) or none"
+        )
+    return "proxy", float(found[1])

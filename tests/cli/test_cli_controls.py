@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import residua as rs
+from residua.cli import cells, controls, main, options
+from residua.compare import Rules
+from residua.record import Record
+from residua.report import fooled_table, verdict_table
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+ROWS = ("Original", "HD", "Random", "Masking", "Router", "Smoothing", "Second Retrain")
+
+
+@pytest.fixture
+def small(stripes, stripes_training, monkeypatch):
+    """Controls that take seconds: the stripes, a narrow network, one epoch, one measure beside the verdict's."""
+    quick = dataclasses.replace(stripes_training, epochs=1)
+    for room in (cells, options):
+        monkeypatch.setattr(room, "open_dataset", lambda words: stripes)
+    monkeypatch.setattr(cells, "pretraining", lambda *_: quick)
+    monkeypatch.setattr(cells, "WIDTH", {"tiny": 2})
+    monkeypatch.setattr(controls, "BESIDE", (rs.measure.Recovery(epochs=1, repeats=1),))
+    monkeypatch.setattr(controls, "InformationCurve", lambda: rs.measure.InformationCurve(last=1))
+    cells._task.cache_clear()
+    yield
+    cells._task.cache_clear()
+
+
+def test_controls_run_and_a_second_run_makes_nothing_anew(small, tmp_path, capsys, monkeypatch):
+    words = ["controls", "--data", "stripes", "--forget", "class:2", "--seeds", "1", "--jobs", "1"]
+    words += ["--out", str(tmp_path / "c")]
+    assert main(words) == 0
+    first = capsys.readouterr().out
+    table = (tmp_path / "c/table.md").read_text()
+    for row in ROWS:
+        assert f"| {row} |" in table
+    records = [Record.read(path) for path in sorted((tmp_path / "c").glob("*.json"))]
+    assert len(records) == len(ROWS) + 1
+    drawn = {record.method["label"]: record.seeds["method"] for record in records}
+    assert drawn["Retrain"] != drawn["Second Retrain"]
+    cells_of = {
+        line.split(" | ")[0].strip("| "): line.split(" | ") for line in table.splitlines() if "|" in line
+    }
+    for cheat in ("Original", "HD", "Masking", "Router", "Smoothing", "Random"):
+        assert cells_of[cheat][1] == "0", "FORGOTTEN"
+    matrix = fooled_table(records)
+    fooled = {row[0]: dict(zip(matrix.columns, row, strict=True)) for row in matrix.rows}
+    assert fooled["UA"]["HD"] == fooled["UA"]["Masking"] == "100", "outputs are fooled"
+    assert fooled["MI.5"]["HD"] == fooled["MI.5"]["Router"] == "0", "the inside is not"
+    monkeypatch.setattr(cells, "_run", None)
+    assert main(words) == 0
+    assert capsys.readouterr().out == first
+
+
+def test_a_missed_bar_is_said():
+    """A second Retrain that is called SHALLOW, by planted records."""
+    assert "MISSED" in str(verdict_table(planted(second=1.0), Rules()).rows)
+    held = verdict_table(planted(second=0.0), Rules())
+    assert [row[-1] for row in held.rows if row[0] == "Second Retrain"] == ["met"]
+
+
+def planted(second: float) -> list[Record]:
+    """Records of an Original (0.3 nats), a Retrain (0.1) and a second one that knows 0.1 + 0.2 `second`."""
+    random = np.random.default_rng(0)
+    levels = {"Original": 0.3, "Retrain": 0.1, "Second Retrain": 0.1 + 0.2 * second}
+    task = {"dataset": "d", "forgotten_classes": [2], "splits": {"forget": {"n": 100}, "test": {"n": 500}}}
+    records = []
+    for label, level in levels.items():
+        said = random.normal(0, 0.1, (100, 3)) + 3 * np.eye(3)[2 if label == "Original" else 0]
+        log_p = said - np.log(np.exp(said).sum(1, keepdims=True))
+        terms = (level + random.normal(0, 0.05, (1, 1, 400))).astype(np.float32)
+        arrays = {
+            "terms": terms,
+            "blocks": np.array([5]),
+            "labels": np.zeros(400, np.int32),
+            "index": np.arange(400),
+        }
+        records.append(
+            Record(
+                name=label.lower().replace(" ", "-"),
+                setting={"scale": "tiny", "network": {"network": "n"}, "task": task},
+                method={"label": label},
+                seeds={"training": 0},
+                measures={"information": {"data": "d", "measure": {}}},
+                readings={
+                    "accuracy": {"UA": 1.0, "RA": 0.9, "TA": 0.9},
+                    "outputs": {},
+                    "information": {"H": 0.5, "I5": level},
+                },
+                arrays={f"information.{name}": array for name, array in arrays.items()}
+                | {"outputs.log_probabilities": log_p},
+            )
+        )
+    return records

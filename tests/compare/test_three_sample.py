@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import residua as rs
+from residua.compare import three_sample
+from residua.compare.three_sample import _below
+
+LEVEL = 0.05
+
+
+def rows(mean: float, n: int, random: np.random.Generator, common: np.ndarray | float = 0.0) -> np.ndarray:
+    """Rows around (mean, 0); `common` is what the models share of each sample."""
+    return common + random.normal(0, 1, (n, 2)) + np.array([mean, 0.0])
+
+
+def share_of_calls(u: float, r: float, o: float, *, n: int, repeats: int, shared: float = 0.0):
+    """How often the test says closer to the reference, and closer to Original, at LEVEL."""
+    found = []
+    for seed in range(repeats):
+        random = np.random.default_rng(seed)
+        common = shared * random.normal(0, 1, (n, 2))
+        test = three_sample(*(rows(mean, n, random, common) for mean in (u, r, o)))
+        found.append(test.closer_to(LEVEL))
+    return found.count("reference") / repeats, found.count("original") / repeats
+
+
+@pytest.mark.parametrize("n", [30, 100])
+@pytest.mark.parametrize("shared", [0.0, 2.0])
+def test_equal_distances_are_called_unequal_at_most_at_the_level(n, shared):
+    """Also where the three models' rows go together, which a test for independent samples would not know."""
+    for call in share_of_calls(0, 1, -1, n=n, repeats=400, shared=shared):
+        assert call <= LEVEL + 2 * math.sqrt(LEVEL * (1 - LEVEL) / 400)
+
+
+def test_three_equal_distributions_are_no_reason_to_call():
+    for call in share_of_calls(0, 0, 0, n=40, repeats=400):
+        assert call <= LEVEL + 2 * math.sqrt(LEVEL * (1 - LEVEL) / 400)
+
+
+def test_the_level_is_used_and_not_merely_kept():
+    """A test that never calls keeps every level; at equal distances this one calls about as often as it may."""
+    assert min(share_of_calls(0, 1, -1, n=100, repeats=400)) >= 0.02
+
+
+def test_a_planted_difference_is_found():
+    closer, farther = share_of_calls(0, 0.3, 1.5, n=50, repeats=100)
+    assert closer >= 0.95
+    assert farther == 0
+
+
+def test_exchanging_reference_and_original_exchanges_the_answer():
+    random = np.random.default_rng(0)
+    u, r, o = (rows(mean, 60, random) for mean in (0, 0.5, 1))
+    one, other = three_sample(u, r, o), three_sample(u, o, r)
+    assert one.p_reference == pytest.approx(other.p_original)
+    assert one.p_reference + one.p_original == pytest.approx(1)
+    assert one.difference == pytest.approx(-other.difference)
+    assert one.to_original == pytest.approx(other.to_reference)
+
+
+def test_the_difference_is_that_of_two_unbiased_mmds():
+    """Against the sums written out, pair by pair."""
+    random = np.random.default_rng(1)
+    u, r, o = (rows(mean, 20, random) for mean in (0, 1, 2))
+    every = np.concatenate([u, r, o])
+    distances = [math.dist(a, b) for i, a in enumerate(every) for b in every[:i]]
+    width = float(np.median(np.square(distances)))
+
+    def mmd(x: np.ndarray, y: np.ndarray) -> float:
+        def k(a: np.ndarray, b: np.ndarray) -> float:
+            return math.exp(-(math.dist(a, b) ** 2) / (2 * width))
+
+        pairs = [(i, j) for i in range(20) for j in range(20) if i != j]
+        total = sum(k(x[i], x[j]) + k(y[i], y[j]) - k(x[i], y[j]) - k(y[i], x[j]) for i, j in pairs)
+        return total / len(pairs)
+
+    found = three_sample(u, r, o)
+    assert found.to_reference == pytest.approx(mmd(u, r))
+    assert found.to_original == pytest.approx(mmd(u, o))
+
+
+def test_the_model_itself_is_closest_to_itself():
+    random = np.random.default_rng(2)
+    r, o = rows(0, 60, random), rows(1.5, 60, random)
+    assert three_sample(o, r, o).closer_to(LEVEL) == "original"
+    assert three_sample(o, r, o).to_original == pytest.approx(0, abs=1e-12)
+    assert three_sample(r, r, o).closer_to(LEVEL) == "reference"
+
+
+def test_constant_answers_are_told_apart_and_equal_ones_are_not():
+    one, two = np.tile([1.0, 0.0], (30, 1)), np.tile([0.0, 1.0], (30, 1))
+    assert three_sample(one, one, two).p_reference == 0
+    assert three_sample(one, two, one).p_original == 0
+    assert three_sample(one, one, one).p_reference == 0.5
+    assert three_sample(one, two, two).p_reference == 0.5
+
+
+def test_many_samples_are_thinned():
+    random = np.random.default_rng(3)
+    found = three_sample(*(rows(mean, 5000, random) for mean in (0, 0, 0.5)))
+    assert found.n == 1000
+    assert found.closer_to(LEVEL) == "reference"
+
+
+def test_the_normal_distribution_is_scipys():
+    from scipy.stats import norm
+
+    for z in (-8, -1.6449, 0, 0.3, 5):
+        assert _below(z) == pytest.approx(norm.cdf(z), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "says"),
+    [
+        ([(30, 2), (30, 2), (30, 3)], "same samples"),
+        ([(30,), (30,), (30,)], "same samples"),
+        ([(19, 2)] * 3, "too few"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(shapes, says):
+    with pytest.raises(rs.InputError, match=says):
+        three_sample(*(np.zeros(shape) for shape in shapes))
+    with pytest.raises(rs.InputError, match="finite"):
+        three_sample(np.full((30, 2), np.nan), np.zeros((30, 2)), np.zeros((30, 2)))
