@@ -396,7 +396,7 @@ BAD_TRAINING: dict[str, tuple[list[str], str]] = {
     "empty batches": (["--batch", "0"], "batch is 0"),
     "negative epochs": (["--epochs", "-1"], "epochs is -1"),
     "diverging": (["--lr", "1e30"], "lr 1e+30; use a smaller learning rate"),
-    "no rate": (["--lr", "nan"], "lr nan"),
+    "no rate": (["--lr", "nan"], "lr is nan"),
     "negative rate": (["--lr", "-1"], "lr"),
     "negative momentum": (["--momentum", "-1"], "momentum"),
     "negative decay": (["--weight-decay", "-1"], "weight"),
