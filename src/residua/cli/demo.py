@@ -37,7 +37,9 @@ def demo(
 ) -> None:
     """Forget class 6 (shirt) of the embedded Fashion-MNIST sample: what models say, and what they know."""
     check_place(out / "table.md")
-    say("Forgetting class 6 (shirt) of 6,000 embedded images of clothes. This takes two to three minutes on two cores.")
+    say(
+        "Forgetting class 6 (shirt) of 6,000 embedded images of clothes. This takes two to three minutes on two cores."
+    )
     setting = Setting(
         data="fashion-sample",
         forget="class:6",
