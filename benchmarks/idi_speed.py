@@ -82,7 +82,7 @@ def main() -> int:
             f"from N to 4N: time x {growth['seconds']:.2f} (bar: 4), peak memory x {growth['megabytes']:.2f}"
         )
     close = all(abs(d) <= 0.02 for d in result["difference"].values())
-    return 0 if result["ratio"] >= 10 and close and result["growth_4N"]["seconds"] <= 4.4 else 1
+    return 0 if result["ratio"] >= 10 and close and result["growth_4N"]["seconds"] <= 4 else 1
 
 
 def child(options: argparse.Namespace, part: str, n: int) -> dict:

@@ -1,6 +1,6 @@
 """Many models of one task, made and measured side by side: one process a core, one thread each.
 
-Networks as narrow as the small scales' gain little from a second thread, and much from a second process.
+With one thread each, the numbers do not depend on how many cores there are.
 """
 
 from __future__ import annotations

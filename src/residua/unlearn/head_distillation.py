@@ -44,7 +44,6 @@ class HeadDistillation:
         for part in (model.blocks, model.pool):
             freeze(part)
         teacher = freeze(clone(original.head))
-        retain = shuffled(task.retain, self.batch, model.device, self.crop, self.flip)
         optimizer = torch.optim.Adam(model.head.parameters(), lr=self.lr)
 
         def masked(model: Classifier, x: Tensor, _: Tensor) -> Tensor:
@@ -62,7 +61,10 @@ class HeadDistillation:
             everything = shuffled(task.train, self.batch, model.device, self.crop, self.flip)
             descend(model, everything, masked, optimizer=optimizer, epochs=self.epochs)
         else:
-            forget = shuffled(task.forget, self.batch, model.device, self.crop, self.flip)
+            retain, forget = (
+                shuffled(split, self.batch, model.device, self.crop, self.flip)
+                for split in (task.retain, task.forget)
+            )
             pairs = SideBySide(retain, forget)
             descend(model, pairs, ascent, optimizer=optimizer, epochs=self.epochs)
         return thaw(model)
