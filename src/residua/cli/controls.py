@@ -34,6 +34,9 @@ def controls(
         float, typer.Option(help="How far from the reference's 0 an IDI may lie.")
     ] = Rules.margin,
     out: Annotated[Path, typer.Option(help="The folder for records and tables.")] = Path("controls"),
+    weights: Annotated[
+        Path | None, typer.Option(help="Keep the models in this folder; without it they are not kept.")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Models made side by side, one thread each.")] = 2,
 ) -> None:
     """Audit Original, HD, a second Retrain, Random and three cheats, and count the verdicts.
@@ -42,6 +45,8 @@ def controls(
     """
     rules = Rules(margin=margin)
     check_place(out / "table.md")
+    if weights:
+        check_place(weights / "original.safetensors")
     if open_task(data, forget).scenario != "class":
         raise InputError(f"--forget {forget} forgets samples, but the cheats hide classes; write class:6")
     cells = [cell for seed in range(seeds) for cell in _cells(seed)]
@@ -51,7 +56,7 @@ def controls(
             data=data,
             forget=forget,
             scale=scale,
-            weights=Path(passing),
+            weights=weights or Path(passing),
             measures=(*NEEDED, *BESIDE, InformationCurve()),
             command=command_line(),
         )
