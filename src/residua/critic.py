@@ -117,6 +117,40 @@ def perceptron_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) 
         return net(read).double()[None]
 
 
+def cloud_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -> Tensor:
+    """Scores (1, n, |Y|) on `read` if each label is a normal cloud and all clouds have one covariance W.
+
+    With many labels and few samples of each, free weights for every label cost more than they tell. Here the
+    centres are drawn from a normal distribution with covariance B themselves, so directions in which
+    labels do not differ are not learned at all. In coordinates where W is 1 and B is diagonal (b), label c with n_c samples and
+    mean m_c has
+
+        q(z | c) = N( z;  m_c n_c b / (n_c b + 1),  1 + b / (n_c b + 1) ).
+    """
+    z, read = fit.double(), read.double()
+    counts = torch.bincount(labels, minlength=len(prior)).double()[:, None]
+    grand = z.mean(0)
+    means = torch.zeros(len(prior), z.shape[1], dtype=torch.float64).index_add_(0, labels, z - grand) / counts
+    inside = z - grand - means[labels]
+    within = inside.T @ inside / max(len(z) - len(prior), 1)
+    spread, axes = torch.linalg.eigh(within)
+    whiten = axes / spread.clamp_min(1e-6 * float(spread.max()) + 1e-12).sqrt()
+    centred = means @ whiten
+    # The means scatter by 1 / n_c even where the centres are equal.
+    between = (centred.T * prior) @ centred - torch.eye(z.shape[1], dtype=torch.float64) / counts.mean()
+    b, turn = torch.linalg.eigh(between)
+    b = b.clamp_min(0.0)
+    shrunk = (centred @ turn) * (counts * b / (counts * b + 1))
+    variance = 1 + b / (counts * b + 1)
+    x = (read - grand) @ (whiten @ turn)
+    distance = (
+        x.square() @ (1 / variance).T
+        - 2 * x @ (shrunk / variance).T
+        + (shrunk.square() / variance + variance.log()).sum(1)
+    )
+    return -0.5 * distance[None]
+
+
 class NetworkCritic(nn.Module):
     """The paper's critic of block l: s_c(z) = f(z) . g(c).
 

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from residua.critic import Standardised, linear_scores, perceptron_scores
+from residua.critic import Standardised, cloud_scores, linear_scores, perceptron_scores
 from residua.errors import InputError
 from residua.training import seeded
 
@@ -98,13 +98,14 @@ def in_order(scores: list[Tensor], parts: Tensor) -> Tensor:
 
 def _fit_all(fit: Tensor, y: Tensor, read: Tensor, prior: Tensor) -> Tensor:
     plain, squared = Standardised(fit), Standardised(fit, squares=True)
-    return torch.cat(
-        [
-            linear_scores(plain(fit), y, plain(read), prior),
-            linear_scores(squared(fit), y, squared(read), prior),
-            perceptron_scores(plain(fit), y, plain(read), prior),
-        ]
-    )
+    scores = [
+        linear_scores(plain(fit), y, plain(read), prior),
+        linear_scores(squared(fit), y, squared(read), prior),
+        perceptron_scores(plain(fit), y, plain(read), prior),
+    ]
+    if len(prior) > 2:
+        scores.append(cloud_scores(plain(fit), y, plain(read), prior))
+    return torch.cat(scores)
 
 
 def frequencies(y: Tensor) -> Tensor:
