@@ -6,7 +6,7 @@ import torch
 import residua as rs
 from residua.cheats import CHEATS
 from residua.classifier import weights_digest
-from residua.outputs import logits
+from residua.outputs import logits, pooled
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -39,6 +39,37 @@ def test_a_cheat_is_seen_through(truths, slanted, label, words):
     )
     assert found.idi.value == 1
     assert found.verdict in words
+
+
+@pytest.mark.parametrize("label", ["Masking", "Router"])
+def test_recovery_is_not_fooled_by_a_head_that_keeps_silent(truths, slanted, label):
+    """The cheat's own head would hide the class however it is trained; Recovery's is another."""
+    cheat = CHEATS[label](truths["original"], slanted)
+    share = rs.measure.Recovery(share=0.2)
+    found, original = (share(model, slanted) for model in (cheat, truths["original"]))
+    assert rs.measure.Accuracy()(cheat, slanted).values["UA"] == 1.0
+    assert found.values == original.values
+    assert found.values["recovery"] > 0.9
+    with rs.seeded(0):
+        own = rs.clone(cheat)
+        rs.reinitialise(own.head)
+        rs.descend(own.head, _Rows(own, slanted), optimizer=torch.optim.Adam(own.head.parameters(), lr=1e-2), epochs=3,
+                   precision="float32")  # fmt: skip
+    assert not (logits(own, slanted.forget_test).argmax(1) == 2).any()
+
+
+class _Rows:
+    """The encoder's output on all training data, in one batch."""
+
+    def __init__(self, model: rs.Classifier, task: rs.ForgetTask) -> None:
+        self.z = torch.cat([pooled(model, split, [5])[5] for split in (task.retain, task.forget)])
+        self.y = torch.cat([task.retain.labels, task.forget.labels])
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self):
+        yield self.z, self.y
 
 
 @pytest.mark.parametrize("label", ["Masking", "Router"])

@@ -28,7 +28,7 @@ def runs(monkeypatch) -> list[int]:
 def test_one_pass_serves_every_measure_that_needs_outputs_or_features(net, task, runs):
     for measure in (
         rs.measure.Accuracy(), rs.measure.ClassAccuracy(), rs.measure.Membership(), rs.measure.Probe(),
-        rs.measure.Recovery(epochs=1), rs.measure.WhiteBoxMembership(), rs.measure.Representation(),
+        rs.measure.Recovery(), rs.measure.WhiteBoxMembership(), rs.measure.Representation(),
         rs.measure.Embedding(most=20),
     ):  # fmt: skip
         measure(net, task)

@@ -24,7 +24,7 @@ def small(stripes, stripes_training, monkeypatch):
         monkeypatch.setattr(room, "open_dataset", lambda words: stripes)
     monkeypatch.setattr(cells, "pretraining", lambda *_: quick)
     monkeypatch.setattr(cells, "WIDTH", {"tiny": 2})
-    monkeypatch.setattr(controls, "BESIDE", (rs.measure.Recovery(epochs=1, repeats=1),))
+    monkeypatch.setattr(controls, "BESIDE", (rs.measure.Recovery(repeats=1),))
     monkeypatch.setattr(controls, "InformationCurve", lambda: rs.measure.InformationCurve(last=1))
     cells._task.cache_clear()
     yield

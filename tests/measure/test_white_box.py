@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import residua as rs
+from residua.critic import linear_answers
 from residua.measure import (
     ClassAccuracy,
     Embedding,
@@ -146,7 +150,7 @@ def test_recovery_asks_the_encoder_and_not_the_head(seen):
 
 
 def test_recovery_of_original_is_far_above_that_of_random():
-    """Classes that a random projection to two numbers cannot tell apart, and a trained one can."""
+    """Classes that a random projection to three numbers hardly tells apart, and a trained one can."""
     random = np.random.default_rng(0)
     patterns = random.integers(0, 256, (6, 36))
 
@@ -159,7 +163,7 @@ def test_recovery_of_original_is_far_above_that_of_random():
     task = rs.forget_classes(data, 3)
     with rs.seeded(0):
         model = rs.Classifier(
-            [nn.Sequential(nn.Flatten(), nn.Linear(36, 64), nn.ReLU(), nn.Linear(64, 8))], nn.Linear(8, 6)
+            [nn.Sequential(nn.Flatten(), nn.Linear(36, 64), nn.ReLU(), nn.Linear(64, 3))], nn.Linear(3, 6)
         )
         fresh = rs.clone(model)
         rs.descend(
@@ -183,6 +187,54 @@ def test_a_probe_of_forgotten_samples_is_fitted_on_retained_ones(memorising, not
     found = Probe()(memorising, rs.forget_samples(nothing_to_learn, 20, seed=0)).values
     assert found["probe.2"] > 0.9
     assert found["probe.test.2"] < 0.4
+
+
+def clusters(n: int, classes: int = 5, d: int = 12) -> tuple[torch.Tensor, torch.Tensor]:
+    random = np.random.default_rng(0)
+    y = np.arange(n) % classes
+    centres, scale = random.normal(size=(classes, d)), 10.0 ** random.uniform(-3, 3, d)
+    z = (centres[y] + 1.2 * random.normal(size=(n, d))) * scale + 7 * scale
+    return torch.tensor(z, dtype=torch.float32), torch.tensor(y)
+
+
+def test_a_linear_classifier_is_scikit_learns_and_that_of_the_formula():
+    z, y = clusters(600)
+    found = linear_answers(z[:300], y[:300], z, ridge=1e-2)
+    theirs = make_pipeline(StandardScaler(), LogisticRegression(C=1 / (1e-2 * 300), max_iter=1000))
+    theirs.fit(z[:300].double().numpy(), y[:300].numpy())
+    assert (found.numpy() == theirs.predict(z.double().numpy())).mean() > 0.995
+    standard = ((z - z[:300].mean(0)) / z[:300].std(0)).double()
+    w, b = torch.zeros(12, 5, dtype=torch.float64), torch.zeros(5, dtype=torch.float64)
+    optimizer = torch.optim.LBFGS(
+        [w.requires_grad_(), b.requires_grad_()], max_iter=500, line_search_fn="strong_wolfe"
+    )
+
+    def objective() -> torch.Tensor:
+        optimizer.zero_grad()
+        value = nn.functional.cross_entropy(standard[:300] @ w + b, y[:300]) + 1e-2 / 2 * w.square().sum()
+        value.backward()
+        return value
+
+    optimizer.step(objective)
+    assert (found == (standard @ w + b).argmax(1)).double().mean() > 0.995
+    assert 0.6 < (found[300:] == y[300:]).double().mean() < 0.95  # neither trivial nor hopeless
+
+
+def test_a_linear_classifier_makes_nothing_of_rounding():
+    """A feature that tells the class in its last digits only, and another that tells nothing."""
+    y = torch.arange(400) % 2
+    last_digit = 1000 * (1 + 1e-7 * y)
+    noise = torch.randn(400, generator=torch.Generator().manual_seed(0))
+    z = torch.stack([last_digit.float(), noise], dim=1)
+    assert z[:, 0].unique().numel() == 2
+    found = linear_answers(z[:200], y[:200], z[200:], ridge=1e-3)
+    assert (found == y[200:]).double().mean() < 0.65
+
+
+@pytest.mark.parametrize("measure", [Probe(ridge=0.0), Recovery(ridge=-1.0)])
+def test_no_ridge_is_refused(net, task, measure):
+    with pytest.raises(rs.InputError, match="ridge"):
+        measure(net, task)
 
 
 def test_relearning_ends_when_there_is_nothing_left_and_keeps_its_course(net, task):
