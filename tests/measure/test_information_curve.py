@@ -7,7 +7,7 @@ import torch
 import residua as rs
 from residua.classifier import weights_digest
 from residua.measure import information_curve
-from residua.measure.information_curve import InformationCurve, Stratified, asked
+from residua.measure.information_curve import InformationCurve, Stratified, asked, passes
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 QUICK = InformationCurve(epochs=1, batch=32)
@@ -142,3 +142,9 @@ def test_batches_have_the_datas_share_of_each_label():
     )
     assert [int(y.sum()) for _, y in batches] == [2] * 5
     assert sorted(torch.cat([z for z, _ in batches])[:, 0].tolist()) == list(range(100))
+
+
+@pytest.mark.parametrize(("n", "times"), [(40, 3), (6_250, 3), (25_000, 2), (50_000, 1), (10**6, 1)])
+def test_many_samples_are_shown_less_often(n, times):
+    assert passes(3, n) == times
+    assert passes(1, n) == 1

@@ -47,7 +47,7 @@ class InformationCurve:
     `held-out` fits critics on all folds but one and reads the one left out, for each fold in turn.
     `paper` reads the fitting data in batches, as the paper seems to; a flexible critic then
     memorises. Critics are drawn from `seed`, not from the caller's generator: equal encoders have
-    equal curves.
+    equal curves. `epochs` are the most passes that a critic makes; many samples need fewer (`passes`).
     """
 
     last: int = 2
@@ -172,7 +172,7 @@ class InformationCurve:
                 Stratified(z, y, inside, self.batch, model.device),
                 loss,
                 optimizer=torch.optim.Adam(groups),
-                epochs=self.epochs,
+                epochs=passes(self.epochs, len(inside)),
                 schedule="cosine",
                 precision="float32",
             )
@@ -190,6 +190,17 @@ class InformationCurve:
             width = rest(example.to(model.device)).shape[1]
         return NetworkCritic(rest, width, labels, self.dim).to(model.device)
 
+
+def passes(most: int, n: int) -> int:
+    """How often a critic sees its n samples: `most` times, or fewer once it has been shown ENOUGH.
+
+    With the samples grows what one pass teaches; the passes after that only memorise. So the time
+    grows more slowly than the data.
+    """
+    return min(most, max(1, round(ENOUGH / n)))
+
+
+ENOUGH = 50_000
 
 Fit = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, float]]
 
