@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 import residua as rs
-from residua.streams import Contrasted, InTurn, shuffled
+from residua.streams import Contrasted, InTurn, likeliest, other_labels, shuffled, wrong_then_right
 
 CPU = torch.device("cpu")
 
@@ -43,3 +43,22 @@ def test_balanced_batches_hold_equally_many_of_each_class(data):
         assert torch.bincount(y, minlength=4).tolist() == [3, 3, 3, 3]
     assert not torch.equal(first[0][0], again[0][0])
     assert sum(len(y) for _, y in first) == len(uneven) // 12 * 12
+
+
+def test_wrong_labels_come_first_then_the_right_ones(task):
+    stream = wrong_then_right(task, other_labels(4, task.forgotten), 8, 32, CPU, 0, False)
+    with rs.seeded(0):
+        seen = list(stream)
+    wrong, right = ([y for _, y, first in seen if first is side] for side in (True, False))
+    assert [len(y) for y in wrong] == [8] * (len(task.forget) // 8)
+    assert set(torch.cat(wrong).tolist()) == {0, 1, 3}
+    assert {len(y) for y in right} == {32}
+    assert 2 not in torch.cat(right)
+    assert [first for *_, first in seen] == [True] * len(wrong) + [False] * len(right)
+
+
+def test_the_likeliest_label_is_one_that_is_allowed():
+    logits = torch.tensor([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0], [0.0, -5.0, 9.0]])
+    own = torch.tensor([0, 1, 2])
+    assert likeliest(logits, other_labels(3, ())[own]).tolist() == [1, 0, 0]
+    assert likeliest(logits, other_labels(3, (0,))[own]).tolist() == [1, 2, 1]

@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+
+
+def cross_entropy_in_turn(model: nn.Module, x: Tensor, y: Tensor, _: bool) -> Tensor:
+    """Cross-entropy of the batches of `streams.InTurn`, whichever source they are from."""
+    return F.cross_entropy(model(x), y)
+
+
+def descent_and_ascent(
+    model: nn.Module, x: Tensor, y: Tensor, x_f: Tensor, y_f: Tensor, *, alpha: float
+) -> Tensor:
+    """alpha CE(retain) - (1 - alpha) CE(forget), of the batches of `streams.SideBySide`."""
+    kept = F.cross_entropy(model(x), y)
+    forgotten = F.cross_entropy(model(x_f), y_f)
+    return alpha * kept - (1 - alpha) * forgotten
 
 
 def kl_divergence(logits: Tensor, target: Tensor) -> Tensor:

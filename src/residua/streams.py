@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from residua.split import Augmentation, Batches, Split
+from residua.task import ForgetTask
 from residua.training import BatchSource
 
 
@@ -125,8 +126,27 @@ class Relabelled:
         return shuffled(split, self.batch, self.device, self.crop, self.flip)
 
 
+def wrong_then_right(
+    task: ForgetTask,
+    allowed: Tensor,
+    forget_batch: int,
+    retain_batch: int,
+    device: torch.device,
+    crop: int,
+    flip: bool,
+) -> InTurn:
+    """Each epoch the forget set under labels drawn anew from `allowed`, then the retain set under its own."""
+    wrong = Relabelled(task.forget, allowed, forget_batch, device, crop, flip)
+    return InTurn(wrong, shuffled(task.retain, retain_batch, device, crop, flip))
+
+
 def other_labels(classes: int, forgotten: tuple[int, ...]) -> Tensor:
     """Which label may replace which: any but its own, and none that is to be forgotten."""
     allowed = ~torch.eye(classes, dtype=torch.bool)
     allowed[:, list(forgotten)] = False
     return allowed
+
+
+def likeliest(logits: Tensor, allowed: Tensor) -> Tensor:
+    """Of each sample the most likely label among those that its row of `allowed` (samples x classes) names."""
+    return logits.float().masked_fill(~allowed, -torch.inf).argmax(dim=1)

@@ -13,7 +13,7 @@ import residua as rs
 from residua import unlearn
 from residua.classifier import weights_digest
 from residua.outputs import logits
-from residua.streams import SideBySide, other_labels, shuffled
+from residua.streams import Relabelled, SideBySide, other_labels, shuffled
 from residua.unlearn.last_layers import last_layers
 from residua.unlearn.saliency import salient
 from residua.unlearn.synaptic_dampening import importance
@@ -200,7 +200,7 @@ def test_forget_batches_are_shuffled_anew_each_time_they_run_out(task):
 def test_random_labels_are_neither_right_nor_forgotten(data):
     task = rs.forget_classes(data, [1, 2])
     allowed = other_labels(task.classes, task.forgotten)
-    drawn = unlearn.random_label.Relabelled(task.forget, allowed, 16, torch.device("cpu"), 0, False)
+    drawn = Relabelled(task.forget, allowed, 16, torch.device("cpu"), 0, False)
     with rs.seeded(0):
         first, second = (torch.cat([y for _, y in drawn]) for _ in range(2))
     assert set(first.tolist()) == {0, 3}

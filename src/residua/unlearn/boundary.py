@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from residua.classifier import Classifier, clone, freeze
 from residua.errors import InputError
-from residua.streams import shuffled
+from residua.streams import likeliest, other_labels, shuffled
 from residua.task import ForgetTask
 from residua.training import Loss, check_settings, descend
 
@@ -40,8 +40,7 @@ class BoundaryShrink:
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
         model = clone(original)
         teacher = freeze(clone(original))
-        barred = torch.eye(task.classes, dtype=torch.bool, device=model.device)
-        barred[:, list(task.forgotten)] = True
+        allowed = other_labels(task.classes, task.forgotten).to(model.device)
         step = self.step / torch.tensor(task.forget.std, device=model.device).view(1, -1, 1, 1)
 
         def loss(model: Classifier, x: Tensor, y: Tensor) -> Tensor:
@@ -49,8 +48,8 @@ class BoundaryShrink:
             (slope,) = torch.autograd.grad(F.cross_entropy(teacher(x), y), x)
             x = x.detach()
             with torch.no_grad():
-                said = teacher(x + step * slope.sign()).float()
-            return F.cross_entropy(model(x), said.masked_fill(barred[y], -torch.inf).argmax(dim=1))
+                nearest = likeliest(teacher(x + step * slope.sign()), allowed[y])
+            return F.cross_entropy(model(x), nearest)
 
         _learn(self, model, task, loss)
         return model

@@ -12,7 +12,7 @@ from residua.classifier import Classifier, clone, freeze, reinitialise
 from residua.errors import InputError
 from residua.losses import supervised_contrastive
 from residua.split import Split
-from residua.streams import Contrasted, SideBySide, shuffled
+from residua.streams import Contrasted, SideBySide, likeliest, other_labels, shuffled
 from residua.task import ForgetTask
 from residua.training import check_settings, descend
 
@@ -94,14 +94,13 @@ class ColaPlus:
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
         model = clone(original)
         teacher = freeze(clone(original))
-        barred = torch.eye(task.classes, dtype=torch.bool, device=model.device)
-        barred[:, list(task.forgotten)] = True
+        allowed = other_labels(task.classes, task.forgotten).to(model.device)
 
         def contrast(model: Classifier, x: Tensor, y: Tensor, x_f: Tensor, y_f: Tensor) -> Tensor:
             z, z_f = model.encode(torch.cat([x, x_f])).split([len(x), len(x_f)])
             with torch.no_grad():
                 said = teacher(x_f) if self.pseudo == "original" else model.head(z_f)
-                other = said.float().masked_fill(barred[y_f], -torch.inf).argmax(dim=1)
+                other = likeliest(said, allowed[y_f])
             return supervised_contrastive(torch.cat([z, z_f]), torch.cat([y, other]), self.temperature)
 
         descend(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from residua.classifier import Classifier, clone
+from residua.losses import descent_and_ascent
 from residua.streams import SideBySide, shuffled
 from residua.task import ForgetTask
 from residua.training import check_settings, descend
@@ -41,16 +41,10 @@ class GradientAscent:
         model = clone(original)
         retain = shuffled(task.retain, self.retain_batch, model.device, self.crop, self.flip)
         forget = shuffled(task.forget, self.forget_batch, model.device, self.crop, self.flip)
-
-        def loss(model: Classifier, x: Tensor, y: Tensor, x_f: Tensor, y_f: Tensor) -> Tensor:
-            kept = F.cross_entropy(model(x), y)
-            forgotten = F.cross_entropy(model(x_f), y_f)
-            return self.alpha * kept - (1 - self.alpha) * forgotten
-
         descend(
             model,
             SideBySide(retain, forget),
-            loss,
+            partial(descent_and_ascent, alpha=self.alpha),
             optimizer=torch.optim.SGD(
                 model.parameters(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
             ),

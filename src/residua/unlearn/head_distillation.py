@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from residua.classifier import Classifier, clone, freeze, thaw
-from residua.losses import kl_divergence
+from residua.losses import descent_and_ascent, kl_divergence
 from residua.streams import SideBySide, shuffled
 from residua.task import ForgetTask
 from residua.training import check_settings, descend
@@ -52,11 +53,6 @@ class HeadDistillation:
             said[:, list(task.forgotten)] = -torch.inf
             return kl_divergence(model.head(z), F.softmax(said, dim=1))
 
-        def ascent(model: Classifier, x: Tensor, y: Tensor, x_f: Tensor, y_f: Tensor) -> Tensor:
-            kept = F.cross_entropy(model(x), y)
-            forgotten = F.cross_entropy(model(x_f), y_f)
-            return self.alpha * kept - (1 - self.alpha) * forgotten
-
         if task.scenario == "class":
             everything = shuffled(task.train, self.batch, model.device, self.crop, self.flip)
             descend(model, everything, masked, optimizer=optimizer, epochs=self.epochs)
@@ -65,6 +61,6 @@ class HeadDistillation:
                 shuffled(split, self.batch, model.device, self.crop, self.flip)
                 for split in (task.retain, task.forget)
             )
-            pairs = SideBySide(retain, forget)
-            descend(model, pairs, ascent, optimizer=optimizer, epochs=self.epochs)
+            ascent = partial(descent_and_ascent, alpha=self.alpha)
+            descend(model, SideBySide(retain, forget), ascent, optimizer=optimizer, epochs=self.epochs)
         return thaw(model)

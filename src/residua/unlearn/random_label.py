@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from residua.classifier import Classifier, clone
-from residua.streams import InTurn, Relabelled, other_labels, shuffled
+from residua.losses import cross_entropy_in_turn
+from residua.streams import other_labels, wrong_then_right
 from residua.task import ForgetTask
 from residua.training import check_settings, descend
 
@@ -47,19 +46,16 @@ class RandomLabel:
             if self.labels == "other"
             else torch.ones(task.classes, task.classes)
         )
-        wrong = Relabelled(task.forget, allowed, self.forget_batch, model.device, self.crop, self.flip)
-        right = shuffled(task.retain, self.retain_batch, model.device, self.crop, self.flip)
+        batches = wrong_then_right(
+            task, allowed, self.forget_batch, self.retain_batch, model.device, self.crop, self.flip
+        )
         descend(
             model,
-            InTurn(wrong, right),
-            _cross_entropy,
+            batches,
+            cross_entropy_in_turn,
             optimizer=torch.optim.SGD(
                 model.parameters(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
             ),
             epochs=self.epochs,
         )
         return model
-
-
-def _cross_entropy(model: Classifier, x: Tensor, y: Tensor, _: bool) -> Tensor:
-    return F.cross_entropy(model(x), y)

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from residua.classifier import Classifier, clone
 from residua.errors import InputError
+from residua.losses import cross_entropy_in_turn
 from residua.split import Split
-from residua.streams import InTurn, Relabelled, other_labels, shuffled
+from residua.streams import other_labels, wrong_then_right
 from residua.task import ForgetTask
 from residua.training import check_settings, descend
 
@@ -44,8 +45,9 @@ class Saliency:
         mask = salient(model, task.forget, self.share)
         before = [p.detach().clone() for p in model.parameters()]
         allowed = other_labels(task.classes, task.forgotten)
-        wrong = Relabelled(task.forget, allowed, self.forget_batch, model.device, self.crop, self.flip)
-        right = shuffled(task.retain, self.retain_batch, model.device, self.crop, self.flip)
+        batches = wrong_then_right(
+            task, allowed, self.forget_batch, self.retain_batch, model.device, self.crop, self.flip
+        )
 
         @torch.no_grad()
         def hold() -> None:
@@ -54,8 +56,8 @@ class Saliency:
 
         descend(
             model,
-            InTurn(wrong, right),
-            _cross_entropy,
+            batches,
+            cross_entropy_in_turn,
             optimizer=torch.optim.SGD(
                 model.parameters(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
             ),
@@ -77,7 +79,3 @@ def salient(model: Classifier, forget: Split, share: float) -> list[Tensor]:
     chosen[size.topk(max(1, round(share * len(size)))).indices] = True
     parts = chosen.split([p.numel() for p in model.parameters()])
     return [part.view_as(p) for part, p in zip(parts, model.parameters(), strict=True)]
-
-
-def _cross_entropy(model: Classifier, x: Tensor, y: Tensor, _: bool) -> Tensor:
-    return F.cross_entropy(model(x), y)
