@@ -99,7 +99,39 @@ TINY_RANDOM: dict[str, Fields] = {
     "SSD": {"samples": 1000},
 }
 
-# Differs from TINY in the crop alone: 32 x 32 pixels are cropped by four, the methods' default. These
-# have not been tuned on CIFAR-10; `residua tune` does it.
-SMALL_CLASS = {label: _without_crop(fields) for label, fields in TINY_CLASS.items()}
+# An epoch of CIFAR-10 has as many steps as four of the embedded data.
+SMALL_CLASS: dict[str, Fields] = {
+    "HD": {"epochs": 1, "lr": 1e-2, "batch": 128},
+    "FT": {"epochs": 1, "lr": 1e-3, "batch": 128},
+    "RL": {"epochs": 1, "lr": 2e-3, "retain_batch": 128, "forget_batch": 32},
+    "GA": {"epochs": 1, "lr": 2e-3, "retain_batch": 128, "forget_batch": 32},
+    "Bad-T": {"epochs": 2, "lr": 1e-3, "batch": 128, "temperature": 0.1, "retain_share": 0.3},
+    "EU-5": {"k": 5, "epochs": 2, "lr": 5e-2, "batch": 128},
+    "EU-10": {"k": 10, "epochs": 2, "lr": 5e-2, "batch": 128},
+    "CF-5": {"k": 5, "epochs": 2, "lr": 5e-2, "batch": 128},
+    "CF-10": {"k": 10, "epochs": 2, "lr": 5e-2, "batch": 128},
+    "SCRUB": {"epochs": 1, "forget_epochs": 1, "lr": 2e-3, "retain_batch": 128, "forget_batch": 128},
+    "SALUN": {"epochs": 1, "lr": 2e-3, "retain_batch": 128, "forget_batch": 32},
+    "l1-sparse": {"epochs": 2, "lr": 5e-2, "batch": 128},
+    "COLA": {
+        "collapse_epochs": 3,
+        "align_epochs": 1,
+        "collapse_lr": 1e-2,
+        "align_lr": 1e-3,
+        "batch": 128,
+    },
+    "COLA+": {
+        "collapse_epochs": 2,
+        "align_epochs": 1,
+        "collapse_lr": 3e-3,
+        "align_lr": 1e-3,
+        "retain_batch": 128,
+        "forget_batch": 32,
+    },
+    "Boundary Shrink": {"epochs": 1, "lr": 1e-3, "batch": 64},
+    "Boundary Expand": {"epochs": 1, "lr": 1e-3, "batch": 64},
+    "SSD": {"samples": 1000},
+    "UNSIR": {"lr": 5e-3, "repair_lr": 1e-3, "retain_batch": 128, "forget_batch": 128},
+}
+
 SMALL_RANDOM = {label: _without_crop(fields) for label, fields in TINY_RANDOM.items()}
