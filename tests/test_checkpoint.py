@@ -58,6 +58,10 @@ def with_nan(tensors):
     tensors["head.bias"][0] = float("nan")
 
 
+def head_bias(value, kind):
+    return lambda tensors: tensors.update({"head.bias": torch.full((4,), value, dtype=kind)})
+
+
 ARCHITECTURE = {"network": "resnet18", "classes": 4, "channels": 1, "width": 2, "stem": "cifar"}
 
 
@@ -81,6 +85,14 @@ ARCHITECTURE = {"network": "resnet18", "classes": 4, "channels": 1, "width": 2, 
             lambda p: rewrite(p, architecture=ARCHITECTURE, change=with_nan),
             "NaN or infinite weights in head.bias",
         ),
+        (
+            lambda p: rewrite(p, architecture=ARCHITECTURE, change=head_bias(1e300, torch.float64)),
+            "NaN or infinite weights in head.bias",
+        ),
+        (
+            lambda p: rewrite(p, architecture=ARCHITECTURE, change=head_bias(1, torch.int64)),
+            "holds head.bias as torch.int64",
+        ),
     ],
 )
 def test_a_bad_checkpoint_is_refused_in_one_sentence(saved, spoil, sentence):
@@ -88,6 +100,12 @@ def test_a_bad_checkpoint_is_refused_in_one_sentence(saved, spoil, sentence):
     with pytest.raises(rs.InputError, match=sentence) as refusal:
         rs.load(saved)
     assert str(saved) in str(refusal.value) or "unknown" in sentence or "built" in sentence
+
+
+def test_weights_of_eight_bits_are_read(saved):
+    """PyTorch cannot ask some of them whether they are finite."""
+    rewrite(saved, architecture=ARCHITECTURE, change=head_bias(0.5, torch.float8_e4m3fn))
+    assert rs.load(saved).head.bias.tolist() == [0.5] * 4
 
 
 def test_a_checkpoint_of_another_architecture_is_refused(saved):

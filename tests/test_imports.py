@@ -34,7 +34,7 @@ CORRIDOR = (
     {"unlearn", "measure"},
     {"trajectory", "tuning", "cheats"},
     {"record"},
-    {"shadow"},
+    {"shadow", "budget"},
     {"compare"},
     {"report"},
     {"study"},

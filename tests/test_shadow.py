@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import torch
 from torch import nn
 
 import residua as rs
-from residua import networks, shadow
+from residua import networks
 from residua.attack import contents
 from residua.compare import Observations, ulira
 from residua.shadow import Shadows, scores, sides
@@ -196,21 +195,3 @@ def test_what_cannot_be_shadowed_is_refused(shadows):
         with pytest.raises(rs.InputError, match="a multiple of 4"):
             sides(models)
     assert [list(side) for side in sides(8)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
-
-
-def test_a_long_training_is_stopped_and_its_end_computed(shadows):
-    split = shadows.data.train
-    network = table(classes=4)
-
-    def training(epochs: int) -> shadow.Cost:
-        settings = dataclasses.replace(MEMORISING, epochs=epochs)
-        return shadow.cost(lambda: settings(network, split), patience=0.3)
-
-    start = time.perf_counter()
-    long, longer = training(100_000), training(400_000)
-    assert time.perf_counter() - start < long.seconds
-    assert not long.whole
-    assert long.seconds > 50
-    assert 2 < longer.seconds / long.seconds < 8
-    assert training(1).whole
-    assert 0.05 <= shadow.cost(lambda: time.sleep(0.05), 0.01).seconds < 5

@@ -279,6 +279,8 @@ REFUSED = {
     "a name too many": ("m.pt", changed(aux=torch.zeros(2)), r"aux is \(2,\), expected no such tensor"),
     "other names": ("m.pt", lambda w, p: torch.save({f"x.{k}": v for k, v in w.items()}, p), "does not fit its network"),
     "NaN": ("m.pt", changed(**{"fc.bias": torch.full((10,), NAN)}), "NaN or infinite weights in fc.bias"),
+    "beyond the network's precision": ("m.pt", changed(**{"fc.bias": torch.full((10,), 1e300, dtype=torch.float64)}), "NaN or infinite weights in fc.bias"),
+    "NaN of eight bits": ("m.pt", changed(**{"fc.bias": torch.full((10,), NAN).to(torch.float8_e4m3fn)}), "NaN or infinite weights in fc.bias"),
     "NaN in safetensors": ("m.safetensors", lambda w, p: save_file(w | {"fc.bias": torch.full((10,), NAN)}, p), "NaN or infinite weights in fc.bias"),
     "NaN in statistics": ("m.pt", changed(**{"stem.1.running_var": torch.full((3,), NAN)}), "NaN or infinite weights in stem.1.running_var"),
     "whole numbers": ("m.pt", changed(**{"fc.bias": torch.zeros(10, dtype=torch.int64)}), "fc.bias as torch.int64"),
@@ -381,9 +383,31 @@ def test_a_network_that_does_not_exist_or_fit_is_refused(here, own, case, capsys
 
 
 def test_cuts_of_a_network_of_ours_are_refused(here):
-    torch.save(rs.networks.resnet18(width=1, classes=10, channels=1).state_dict(), here / "m.pt")
-    with pytest.raises(rs.InputError, match="the blocks of resnet18 are known"):
-        rs.open_model(here / "m.pt", "resnet18", cuts=["stem"], **FACTS)
+    net = rs.networks.resnet18(width=1, classes=10, channels=1)
+    torch.save(net.state_dict(), here / "m.pt")
+    rs.save(net, here / "m.safetensors")
+    for name, network in (("m.pt", "resnet18"), ("m.safetensors", "resnet18"), ("m.safetensors", None)):
+        with pytest.raises(rs.InputError, match="the blocks of resnet18 are known; leave out the cuts stem"):
+            rs.open_model(here / name, network, cuts=["stem"], **FACTS)
+    # Cuts that belong to the strangers' among several files are no harm.
+    assert rs.open_model(here / "m.safetensors", Own, cuts=CUTS, **FACTS).depth == 5
+
+
+@pytest.mark.parametrize("kind", [torch.float8_e4m3fn, torch.float8_e5m2, torch.float16, torch.float64])
+def test_weights_of_any_precision_are_opened(here, own, kind):
+    weights = {k: v.to(kind) if v.is_floating_point() else v for k, v in own.state_dict().items()}
+    torch.save(weights, here / "m.pt")
+    model = rs.open_model(here / "m.pt", Own, cuts=CUTS, **FACTS)
+    head = dict(model.head.named_parameters())
+    assert torch.equal(head["fc.weight"], weights["fc.weight"].float())
+
+
+def test_a_vit_whose_shapes_make_no_sense_is_refused(here):
+    weights = rs.networks.vit(variant="tiny", image=8, patch=4, channels=1, classes=10).state_dict()
+    for tokens in (0, 1, 4):
+        torch.save(weights | {"blocks.0.0.position": torch.zeros(1, tokens, 192)}, here / "m.pt")
+        with pytest.raises(rs.InputError, match=r"m\.pt does not|image size"):
+            rs.open_model(here / "m.pt", "vit", **FACTS)
 
 
 def test_a_network_for_other_data_is_refused(here, own):

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
+from torch import Tensor
 
 from residua.classifier import Classifier
 from residua.errors import InputError
@@ -66,14 +67,23 @@ def load(path: str | Path, *, expect: dict[str, Any] | None = None, device: str 
         raise InputError(
             f"checkpoint {path} is not a readable safetensors file ({error}); save the weights as safetensors"
         ) from error
-    for name, tensor in tensors.items():
-        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-            raise InputError(
-                f"checkpoint {path} holds NaN or infinite weights in {name}; train the model again"
-            )
+    for name, wanted in model.state_dict().items():
+        check_tensor(path, name, tensors[name], wanted)
     model.to_empty(device=device)
     model.load_state_dict(tensors)
     return model.eval()
+
+
+def check_tensor(path: Path, name: str, have: Tensor, want: Tensor) -> None:
+    """Refuse what is not plain numbers of the kind that the network wants, finite in its own precision."""
+    plain = have.layout is torch.strided and have.device.type == "cpu" and not have.is_quantized
+    if not plain or have.is_complex() or have.is_floating_point() != want.is_floating_point():
+        raise InputError(
+            f"checkpoint {path} holds {name} as {have.dtype} {have.layout}, expected {want.dtype}; "
+            "save plain floating-point weights"
+        )
+    if want.is_floating_point() and not torch.isfinite(have.to(want.dtype)).all():
+        raise InputError(f"checkpoint {path} holds NaN or infinite weights in {name}; train the model again")
 
 
 def _architecture(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]:

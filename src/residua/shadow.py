@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib.metadata import version
@@ -24,7 +23,7 @@ from residua.networks import build
 from residua.outputs import logits
 from residua.record import Record, describe
 from residua.task import Dataset, forget_indices
-from residua.training import Pretraining, Tick, seeded, watching
+from residua.training import Pretraining, seeded
 from residua.unlearn import Unlearner
 
 SMALLEST = 10  # examples that a model forgets at a time, on average
@@ -226,41 +225,6 @@ def scores(logits: Tensor, labels: Tensor) -> np.ndarray:
     own = torch.nn.functional.one_hot(labels, z.shape[1]).bool()
     others = z.masked_fill(own, -torch.inf).logsumexp(dim=1)
     return (z[own] - others).numpy()
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Seconds that some work takes; where it is not `whole`, at least as many."""
-
-    seconds: float
-    whole: bool = True
-
-
-def cost(work: Callable[[], object], patience: float) -> Cost:
-    """Do the work and time it. Once `patience` seconds are over, its `descend` is stopped and its end computed."""
-    start = time.perf_counter()
-    first: list[tuple[Tick, float]] = []
-
-    def watch(tick: Tick) -> None:
-        now = time.perf_counter()
-        if not first or first[0][0].model is not tick.model or tick.epoch == tick.step == 1:
-            first[:] = [(tick, now)]
-            return
-        done = (tick.epoch - 1) * tick.steps + tick.step
-        if now - start > patience and done >= 4:
-            each = (now - first[0][1]) / (done - 1)
-            raise _EnoughError(first[0][1] - start + each * (tick.epochs * tick.steps - 1))
-
-    try:
-        with watching(watch):
-            work()
-    except _EnoughError as enough:
-        return Cost(enough.args[0], whole=False)
-    return Cost(time.perf_counter() - start)
-
-
-class _EnoughError(Exception):
-    """Stops a training whose end can be computed."""
 
 
 def _key(parts: object) -> str:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua import compare
+from residua import budget, compare
+from residua.budget import Cost
 from residua.cli import main
 from residua.cli import ulira as command
 from residua.record import Record
-from residua.shadow import Cost, Shadows, sides
+from residua.shadow import Shadows, sides
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -65,7 +66,7 @@ def test_methods_share_shadow_models_and_nothing_is_made_twice(run, folder, monk
 
 def test_what_costs_more_than_the_budget_is_refused_with_numbers_that_fit(run, folder, monkeypatch):
     """Ten seconds for everything: N models and M sets of two methods take N (10 + 20 M)."""
-    monkeypatch.setattr(command, "cost", lambda *_: Cost(10.0))
+    monkeypatch.setattr(budget, "cost", lambda *_: Cost(10.0))
     numbers = ["--models", "8", "--forget-sets", "4", "--method", "FT", "--jobs", "1"]
     code, out, err = run(*numbers, "--budget", "5m")
     assert (code, out) == (3, "")
@@ -77,7 +78,7 @@ def test_what_costs_more_than_the_budget_is_refused_with_numbers_that_fit(run, f
     assert "even 4 models with 1 forget set take 2.0 m" in err
     assert not (folder / "u").exists()
     monkeypatch.setattr(command, "_make", lambda *_: pytest.fail("started"))
-    monkeypatch.setattr(command, "cost", lambda *_: Cost(100.0, whole=False))
+    monkeypatch.setattr(budget, "cost", lambda *_: Cost(100.0, whole=False))
     code, _, err = run(*numbers, "--budget", "59m", "--jobs", "2")
     assert code == 3
     assert "FT: 32 of 32 unlearned models, at least 100 s each" in err

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from residua.cli.cells import FULL_STACK, Cell, Setting, run_cells
+from residua.cli.cells import FULL_STACK, Cell, Setting, file_name, kept_in, records_of
 from residua.cli.console import say, show
 from residua.cli.options import DataOption, ForgetOption, command_line, open_task
 from residua.files import check_place, write_atomically
 from residua.measure import InformationCurve
 from residua.recipes import Scale
-from residua.record import Record
 from residua.report import catalogue_table
 from residua.unlearn import find, methods
 
@@ -53,29 +50,21 @@ def catalogue(
         check_place(weights / "original.safetensors")
     open_task(data, forget)  # what is wrong with it is said before anything starts
     cells = [
-        Cell(f"seed{seed}-{_file_name(label)}", label, label, seed, METHOD_SEEDS + seed)
+        Cell(f"seed{seed}-{file_name(label)}", label, label, seed, METHOD_SEEDS + seed)
         for seed in range(seeds)
         for label in methods()
         if label in wanted
     ]
-    with tempfile.TemporaryDirectory() as passing:
+    with kept_in(weights) as folder:
         setting = Setting(
             data=data,
             forget=forget,
             scale=scale,
-            weights=weights or Path(passing),
+            weights=folder,
             measures=FULL_STACK + ((InformationCurve(restarts=restarts),) if information else ()),
             command=command_line(),
         )
-        missing = [cell for cell in cells if not (out / f"{cell.name}.json").exists()]
-        for record in run_cells(setting, missing, jobs):
-            record.write(out)
-    made = [out / f"{cell.name}.json" for cell in cells if (out / f"{cell.name}.json").exists()]
-    table = catalogue_table([Record.read(path) for path in made])
+        table = catalogue_table(records_of(setting, cells, out, jobs))
     write_atomically(out / "table.md", lambda part: part.write_text(table.markdown()))
     show(table)
     say(f"Records and table are in {out}/.")
-
-
-def _file_name(label: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", label.lower().replace("+", " plus"))

@@ -5,10 +5,13 @@ With one thread each, the numbers do not depend on how many cores there are.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
+import re
+import tempfile
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -20,14 +23,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from residua.cheats import CHEATS
 from residua.checkpoint import load, save
-from residua.classifier import Classifier
 from residua.cli.console import err, say
 from residua.cli.options import parse_forget
 from residua.compare import guards, reading_fields
 from residua.datasets import open_dataset
 from residua.errors import InputError
 from residua.measure import Accuracy, ForgetOutputs, Measure, Membership, Recovery
-from residua.networks import build
+from residua.networks import build, stem_for
 from residua.recipes import WIDTH, Scale, pretraining, unlearning
 from residua.record import Record, describe
 from residua.task import ForgetTask
@@ -37,6 +39,10 @@ from residua.unlearn import find
 NETWORK = "resnet18"
 # Nothing of Original's weights goes into these, so they need not wait for it.
 ANEW = ("Retrain", "Random")
+# Original's encoder under one head or another: who measures them in a row fits its critics once.
+SAME_ENCODER = ("Original", "HD", *CHEATS)
+# What trains no network is quickly made.
+QUICK = (*SAME_ENCODER, "Random")
 # The columns of the paper's tables and recovery; IDI needs the information curve besides.
 FULL_STACK: tuple[Measure, ...] = (Accuracy(), Membership(), ForgetOutputs(), Recovery())
 
@@ -67,38 +73,87 @@ class Cell:
     drawn: int
 
 
+@dataclass(frozen=True)
+class Job:
+    """What one process does in one go: cells of one seed in a row or, where there are none, their Original."""
+
+    seed: int
+    cells: tuple[Cell, ...] = ()
+
+    @property
+    def needs_original(self) -> bool:
+        return any(cell.label not in ANEW for cell in self.cells)
+
+
+def queue(cells: Iterable[Cell]) -> list[Job]:
+    """Seed by seed: Original, which others wait for, then what trains a network, in the order given, then what
+    is quickly made. Long jobs begun last would leave the other processes idle.
+    """
+    found: list[Job] = []
+    for seed, group in itertools.groupby(sorted(cells, key=lambda cell: cell.seed), lambda cell: cell.seed):
+        own = list(group)
+        jobs = [Job(seed, (cell,)) for cell in own if cell.label not in QUICK]
+        same = tuple(cell for label in SAME_ENCODER for cell in own if cell.label == label)
+        jobs += [Job(seed, same)] if same else []
+        jobs += [Job(seed, (cell,)) for cell in own if cell.label == "Random"]
+        found += [Job(seed)] if any(job.needs_original for job in jobs) else []
+        found += jobs
+    return found
+
+
+def records_of(setting: Setting, cells: Sequence[Cell], out: Path, jobs: int) -> list[Record]:
+    """The record of every cell; those that are not in `out` are made, and kept there as soon as they are."""
+    places = [out / f"{cell.name}.json" for cell in cells]
+    missing = [cell for cell, place in zip(cells, places, strict=True) if not place.exists()]
+    for record in run_cells(setting, missing, jobs):
+        record.write(out)
+    return [Record.read(place) for place in places if place.exists()]
+
+
+@contextlib.contextmanager
+def kept_in(weights: Path | None) -> Iterator[Path]:
+    """The folder for models, or one that is gone afterwards."""
+    with tempfile.TemporaryDirectory() as passing:
+        yield weights or Path(passing)
+
+
 def run_cells(setting: Setting, cells: Iterable[Cell], jobs: int) -> Iterator[Record]:
     """Records in the order in which they are finished. A method that cannot do the task is said, and left out.
 
     An Original that is not among the setting's weights is trained first. One job runs in this process.
     """
-    waiting = list(cells)
+    waiting = queue(cells)
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with (
         side_by_side(jobs) as pool,
         Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress,
     ):
-        bar = progress.add_task("models", total=len(waiting))
-        running: dict[Future, Cell | int] = {}
-        # Originals first: all but what is drawn anew wait for their own.
-        missing = {cell.seed for cell in waiting if not setting.original(cell.seed).exists()}
-        next_up: deque[Cell | int] = deque(sorted(missing))
-        next_up.extend(cell for cell in waiting if cell.seed not in missing or cell.label in ANEW)
+        bar = progress.add_task("models", total=sum(len(job.cells) for job in waiting))
+        running: dict[Future, Job] = {}
+        accuracies: dict[int, Mapping[str, float]] = {}  # of each Original that is there
         try:
-            while running or next_up:
-                while next_up and len(running) < jobs:
-                    what = next_up.popleft()
-                    work: Callable[..., Any] = _train_original if isinstance(what, int) else _run
-                    running[pool.submit(work, setting, what)] = what
+            while running or waiting:
+                ready = [job for job in waiting if job.seed in accuracies or not job.needs_original]
+                for job in ready[: jobs - len(running)]:
+                    waiting.remove(job)
+                    future: Future
+                    if job.cells:
+                        future = pool.submit(_run_in_a_row, setting, job.cells, accuracies.get(job.seed))
+                    else:
+                        future = pool.submit(_original, setting, job.seed)
+                    running[future] = job
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    what = running.pop(future)
-                    if isinstance(what, int):
-                        say(f"seed {what}: Original trained in {future.result():.1f} s")
-                        mine = (cell for cell in waiting if cell.seed == what and cell.label not in ANEW)
-                        next_up.extendleft(reversed(list(mine)))
+                    job = running.pop(future)
+                    if not job.cells:
+                        accuracies[job.seed], seconds = future.result()
+                        if seconds is not None:
+                            say(f"seed {job.seed}: Original trained in {seconds:.1f} s")
                         continue
-                    progress.update(bar, advance=1, description=f"seed {what.seed}: {what.row} done")
-                    yield from _finished(future, what)
+                    for cell, (record, words) in zip(job.cells, future.result(), strict=True):
+                        progress.update(bar, advance=1, description=f"seed {job.seed}: {cell.row} done")
+                        say(f"seed {job.seed}: {words}")
+                        if record is not None:
+                            yield record
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -123,17 +178,6 @@ def side_by_side(jobs: int) -> Executor:
     return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_one_thread)
 
 
-def _finished(future: Future, cell: Cell) -> Iterator[Record]:
-    try:
-        record, warnings = future.result()
-    except InputError as error:
-        say(f"seed {cell.seed}: {error}")
-        return
-    said = "; ".join(warnings)
-    say(f"seed {cell.seed}: {cell.row} took {record.seconds['RTE']:.1f} s{': ' + said if said else ''}")
-    yield record
-
-
 def _one_thread() -> None:
     torch.set_num_threads(1)
 
@@ -143,28 +187,53 @@ def _task(data: str, forget: str) -> ForgetTask:
     return parse_forget(open_dataset(data), forget)
 
 
-def _network(task: ForgetTask, scale: Scale) -> Classifier:
-    channels, size, _ = task.retain.shape
-    stem = "imagenet" if size > 64 else "cifar"
-    return build(NETWORK, classes=task.classes, channels=channels, width=WIDTH[scale], stem=stem)
+def network_fields(classes: int, shape: tuple[int, int, int], scale: Scale) -> dict[str, Any]:
+    """Which network images of this shape get at this scale: the arguments of `networks.build`."""
+    channels, side, _ = shape
+    fields = {"classes": classes, "channels": channels, "width": WIDTH[scale], "stem": stem_for(side)}
+    return {"network": NETWORK} | fields
 
 
-def _train_original(setting: Setting, seed: int) -> float:
-    """Trains and saves it; returns the seconds that it took."""
+def file_name(label: str) -> str:
+    """COLA+ becomes cola-plus, for labels that name files."""
+    return re.sub(r"[^a-z0-9]+", "-", label.lower().replace("+", " plus"))
+
+
+def _original(setting: Setting, seed: int) -> tuple[Mapping[str, float], float | None]:
+    """Trains and saves it if it is not there; its accuracies, and the seconds that the training took."""
     task = _task(setting.data, setting.forget)
-    with seeded(seed):
-        network = _network(task, setting.scale)
-        start = time.perf_counter()
-        model = pretraining(setting.scale, task.dataset, NETWORK)(network, task.train)
-        seconds = time.perf_counter() - start
-    save(model, setting.original(seed))
-    return seconds
+    place, seconds = setting.original(seed), None
+    if not place.exists():
+        with seeded(seed):
+            network = build(**network_fields(task.classes, task.retain.shape, setting.scale))
+            start = time.perf_counter()
+            model = pretraining(setting.scale, task.dataset, NETWORK)(network, task.train)
+            seconds = time.perf_counter() - start
+        save(model, place)
+    return Accuracy()(load(place, expect={"classes": task.classes}), task).values, seconds
 
 
-def _run(setting: Setting, cell: Cell) -> tuple[Record, list[str]]:
+def _run_in_a_row(
+    setting: Setting, cells: Sequence[Cell], before: Mapping[str, float] | None
+) -> list[tuple[Record | None, str]]:
+    """For each cell its record, if its method can do the task, and what is to be said of it."""
+    found: list[tuple[Record | None, str]] = []
+    for cell in cells:
+        try:
+            record, warnings = _run(setting, cell, before)
+        except InputError as error:
+            found.append((None, str(error)))
+            continue
+        took = f"{cell.row} took {record.seconds['RTE']:.1f} s"
+        found.append((record, ": ".join([took, "; ".join(warnings)]) if warnings else took))
+    return found
+
+
+def _run(setting: Setting, cell: Cell, before: Mapping[str, float] | None) -> tuple[Record, list[str]]:
+    """Makes and measures one model; `before` are Original's accuracies, for those that are compared with it."""
     task = _task(setting.data, setting.forget)
     if cell.label in ANEW:
-        original = _network(task, setting.scale)
+        original = build(**network_fields(task.classes, task.retain.shape, setting.scale))
     else:
         original = load(setting.original(cell.seed), expect={"classes": task.classes})
     recipe = unlearning(setting.scale, task.scenario, task.dataset, NETWORK).get(cell.label, {})
@@ -189,7 +258,6 @@ def _run(setting: Setting, cell: Cell) -> tuple[Record, list[str]]:
         command=setting.command,
         **reading_fields(readings, {measure.label: describe(measure) for measure in setting.measures}),
     )
-    if cell.label in ("Original", *ANEW, *CHEATS):
+    if before is None or cell.label in ("Original", *ANEW, *CHEATS):
         return record, []
-    before, after = (Accuracy()(model, task).values for model in (original, found))
-    return record, guards(after, before)
+    return record, guards(Accuracy()(found, task).values, before)

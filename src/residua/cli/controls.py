@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from residua.audit import BESIDE, NEEDED
 from residua.cheats import CHEATS
-from residua.cli.cells import Cell, Setting, run_cells
+from residua.cli.cells import Cell, Setting, kept_in, records_of
 from residua.cli.console import say, show
 from residua.cli.options import DataOption, ForgetOption, command_line, open_task
 from residua.compare import Rules
@@ -18,7 +17,6 @@ from residua.errors import InputError
 from residua.files import check_place, write_atomically
 from residua.measure import InformationCurve
 from residua.recipes import Scale
-from residua.record import Record
 from residua.report import fooled_table, verdict_table
 
 # Far from Original's seeds, and from each other: the two Retrains must be independent.
@@ -50,20 +48,16 @@ def controls(
     if open_task(data, forget).scenario != "class":
         raise InputError(f"--forget {forget} forgets samples, but the cheats hide classes; write class:6")
     cells = [cell for seed in range(seeds) for cell in _cells(seed)]
-    missing = [cell for cell in cells if not (out / f"{cell.name}.json").exists()]
-    with tempfile.TemporaryDirectory() as passing:
+    with kept_in(weights) as folder:
         setting = Setting(
             data=data,
             forget=forget,
             scale=scale,
-            weights=weights or Path(passing),
+            weights=folder,
             measures=(*NEEDED, *BESIDE, InformationCurve()),
             command=command_line(),
         )
-        for record in run_cells(setting, missing, jobs):
-            record.write(out)
-    paths = [out / f"{cell.name}.json" for cell in cells]
-    records = [Record.read(path) for path in paths if path.exists()]
+        records = records_of(setting, cells, out, jobs)
     tables = [verdict_table(records, rules), fooled_table(records)]
     text = "\n".join(table.markdown() for table in tables)
     write_atomically(out / "table.md", lambda part: part.write_text(text, "utf-8"))

@@ -24,7 +24,7 @@ from residua.cli.options import (
 )
 from residua.device import resolve_precision
 from residua.measure import Accuracy
-from residua.networks import build
+from residua.networks import build, stem_for
 from residua.recipes import WIDTH, Scale, pretraining
 from residua.record import Record, describe
 from residua.report import accuracy_table
@@ -70,10 +70,7 @@ def train(
     if network == "vit":
         shape |= {"variant": variant, "image": size, "patch": patch}
     else:
-        shape |= {
-            "width": WIDTH[scale] if width is None else width,
-            "stem": "imagenet" if size > 64 else "cifar",
-        }
+        shape |= {"width": WIDTH[scale] if width is None else width, "stem": stem_for(size)}
     label = "Retrain" if retrain else "Original"
     with seeded(seed), training_bar(label):
         start = time.perf_counter()

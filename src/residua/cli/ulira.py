@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import os
@@ -20,25 +19,23 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from residua import compare
-from residua.cli.cells import NETWORK, side_by_side
+from residua.budget import Cost, Plan
+from residua.cli.cells import NETWORK, file_name, network_fields, side_by_side
 from residua.cli.console import err, say, show
 from residua.cli.options import DataOption, DeviceOption, SeedOption, choose_device, command_line
 from residua.compare import Observations, reading_fields
 from residua.datasets import open_dataset
-from residua.device import resolve_precision
-from residua.errors import Diverged, InputError
+from residua.errors import InputError
 from residua.files import check_place, write_atomically
-from residua.recipes import SHADOWS, WIDTH, Scale, pretraining, unlearning
+from residua.recipes import SHADOWS, Scale, pretraining, unlearning
 from residua.record import Record, describe
 from residua.report import ulira_table
-from residua.shadow import Cost, Shadows, cost, sides
+from residua.shadow import Shadows, sides
 from residua.task import Dataset
-from residua.training import Pretraining, seeded
+from residua.training import Pretraining
 from residua.unlearn import Unlearner, find
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-# Seconds after which a probe is stopped, and computed from the steps that it has made.
-TRAINING_PROBE, METHOD_PROBE = 5.0, 30.0
 
 
 @dataclass(frozen=True)
@@ -133,7 +130,7 @@ def ulira(
     opened = open_dataset(data)
     spec = Spec(
         data=data,
-        network=_network(opened, scale),
+        network=tuple(network_fields(opened.classes, opened.shape, scale).items()),
         pretraining=pretraining(scale, opened.name, NETWORK),
         folder=out / "shadows",
         of_class=chosen.of_class if of_class is None else _class(opened, of_class),
@@ -148,9 +145,9 @@ def ulira(
         jobs = 1 if where.type != "cpu" or scale == "full" else os.cpu_count() or 1
 
     plan = Plan(shadows, unlearners, models, sets, jobs)
-    say(plan.preview())
+    say(_preview(plan))
     if allowed is not None and plan.seconds(models, sets) > allowed:
-        raise InputError(plan.too_much(allowed))
+        raise InputError(_too_much(plan, allowed))
     _make(spec, plan, jobs)
     records = []
     for unlearner in unlearners:
@@ -163,108 +160,32 @@ def ulira(
     say(f"Shadow models, scores, records and the table are in {out}/.")
 
 
-class Plan:
-    """What is still to be made, and what that costs."""
+def _preview(plan: Plan) -> str:
+    lines = [
+        f"To make: {plan.to_train.sum()} of {plan.models} shadow models, {_time(plan.training.seconds)} each."
+    ]
+    lines += [
+        f"{unlearner.label}: {missing.sum()} of {missing.size} unlearned models, "
+        f"{_cost(plan.unlearning[unlearner])} each."
+        for unlearner, missing in plan.to_score.items()
+        if missing.any() and unlearner.label != "Original"
+    ]
+    total = f"{'about' if plan.whole else 'at least'} {_time(plan.seconds(plan.models, plan.sets))}"
+    return " ".join([*lines, f"Together {total} with {plan.jobs} at a time."])
 
-    def __init__(
-        self, shadows: Shadows, unlearners: Sequence[Unlearner], models: int, sets: int, jobs: int
-    ) -> None:
-        self.shadows, self.unlearners, self.models, self.sets, self.jobs = (
-            shadows, unlearners, models, sets, jobs,
-        )  # fmt: skip
-        self.to_train = np.array([shadows.find_model(model) is None for model in range(models)])
-        self.to_score = {
-            unlearner: np.array(
-                [
-                    [shadows.find_scores(unlearner, model, number) is None for number in range(sets)]
-                    for model in range(models)
-                ]
-            )
-            for unlearner in unlearners
-        }
-        self.training, self.unlearning = self._probe()
 
-    def _probe(self) -> tuple[Cost, dict[Unlearner, Cost]]:
-        """One training and one unlearning of each method, on as many threads as a job has.
-
-        The network that is unlearned is a new one: how long a step takes does not depend on the weights.
-        """
-        shadows, half, forget_set = self.shadows, self.shadows.half(0), self.shadows.forget_set(0)
-        resolve_precision("auto", torch.device(shadows.device))  # found out once, not at every training
-        threads = torch.get_num_threads()
-        if self.jobs > 1:
-            torch.set_num_threads(1)
-        try:
-            with seeded(0):
-                network = shadows.new_network()
-                split = shadows.data.train.subset(half)
-                training = (
-                    cost(lambda: shadows.pretraining(network, split), TRAINING_PROBE)
-                    if self.to_train.any()
-                    else Cost(0.0)
-                )
-                found = {
-                    unlearner: cost(_attempt(shadows, unlearner, network, half, forget_set), METHOD_PROBE)
-                    if self.to_score[unlearner].any()
-                    else Cost(0.0)
-                    for unlearner in self.unlearners
-                }
-        finally:
-            torch.set_num_threads(threads)
-        return training, found
-
-    def seconds(self, models: int, sets: int) -> float:
-        """Seconds for so many models and forget sets, without what is there already."""
-        training = self.training.seconds * self.to_train[:models].sum()
-        unlearning = sum(
-            self.unlearning[unlearner].seconds * missing[:models, :sets].sum()
-            for unlearner, missing in self.to_score.items()
-        )
-        return float(training + unlearning) / self.jobs
-
-    def preview(self) -> str:
-        lines = [
-            f"To make: {self.to_train.sum()} of {self.models} shadow models, "
-            f"{_time(self.training.seconds)} each."
-        ]
-        lines += [
-            f"{unlearner.label}: {missing.sum()} of {missing.size} unlearned models, "
-            f"{_cost(self.unlearning[unlearner])} each."
-            for unlearner, missing in self.to_score.items()
-            if missing.any() and unlearner.label != "Original"
-        ]
-        whole = all(found.whole for found in self.unlearning.values())
-        total = f"{'about' if whole else 'at least'} {_time(self.seconds(self.models, self.sets))}"
-        return " ".join([*lines, f"Together {total} with {self.jobs} at a time."])
-
-    def too_much(self, allowed: float) -> str:
-        asked = f"{self.models} models with {self.sets} forget sets take about {_time(self.seconds(self.models, self.sets))}"
-        fitting = [
-            (min(models / self.models, sets / self.sets), models * sets, models, sets)
-            for models in range(4, self.models + 1, 4)
-            for sets in range(1, self.sets + 1)
-            if self.seconds(models, sets) <= allowed
-        ]
-        if not fitting:
-            return (
-                f"{asked}, more than --budget {_time(allowed)}, and even 4 models with 1 forget set take "
-                f"{_time(self.seconds(4, 1))}; raise the budget or choose a smaller scale"
-            )
-        *_, models, sets = max(fitting)
+def _too_much(plan: Plan, allowed: float) -> str:
+    asked = (
+        f"{plan.models} models with {plan.sets} forget sets take about "
+        f"{_time(plan.seconds(plan.models, plan.sets))}, more than --budget {_time(allowed)}"
+    )
+    fitting = plan.largest(allowed)
+    if fitting is None:
         return (
-            f"{asked}, more than --budget {_time(allowed)}; the largest numbers that fit are "
-            f"--models {models} --forget-sets {sets}"
+            f"{asked}, and even 4 models with 1 forget set take {_time(plan.seconds(4, 1))}; "
+            "raise the budget or choose a smaller scale"
         )
-
-
-def _attempt(
-    shadows: Shadows, unlearner: Unlearner, network: Any, half: torch.Tensor, forget_set: torch.Tensor
-) -> Callable[[], object]:
-    def attempt() -> None:
-        with contextlib.suppress(Diverged):  # an untrained network may; its steps took as long as any
-            shadows.unlearned(unlearner, network, half, forget_set)
-
-    return attempt
+    return f"{asked}; the largest numbers that fit are --models {fitting[0]} --forget-sets {fitting[1]}"
 
 
 def _make(spec: Spec, plan: Plan, jobs: int) -> None:
@@ -351,7 +272,7 @@ def _result(
     reading = compare.ulira(observed, sides(plan.models), variance)
     kept = reading_fields({"U-LiRA": reading}, {"U-LiRA": {"variance": variance}})
     return Record(
-        name=re.sub(r"[^a-z0-9]+", "-", unlearner.label.lower().replace("+", " plus")),
+        name=file_name(unlearner.label),
         setting={
             "scale": scale,
             "dataset": plan.shadows.data.name,
@@ -403,10 +324,3 @@ def _class(data: Dataset, word: str) -> int | None:
     if not re.fullmatch(r"\d{1,9}", word, re.ASCII):
         raise InputError(f"--of-class {word!r} is not understood; give a class of {data.name}, or all")
     return int(word)
-
-
-def _network(data: Dataset, scale: Scale) -> tuple[tuple[str, Any], ...]:
-    channels, side, _ = data.shape
-    stem = "imagenet" if side > 64 else "cifar"
-    shape = {"classes": data.classes, "channels": channels, "width": WIDTH[scale], "stem": stem}
-    return tuple(({"network": NETWORK} | shape).items())

@@ -7,10 +7,10 @@ from typing import Any
 
 from residua.classifier import Classifier
 from residua.errors import InputError
-from residua.networks.resnet import resnet18, resnet50
+from residua.networks.resnet import resnet18, resnet50, stem_for
 from residua.networks.vit import vit
 
-__all__ = ["NETWORKS", "build", "resnet18", "resnet50", "vit"]
+__all__ = ["NETWORKS", "build", "resnet18", "resnet50", "stem_for", "vit"]
 
 NETWORKS: dict[str, Callable[..., Classifier]] = {"resnet18": resnet18, "resnet50": resnet50, "vit": vit}
 

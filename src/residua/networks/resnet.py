@@ -94,6 +94,11 @@ def resnet50(*, classes: int = 10, channels: int = 3, width: int = 64, stem: Ste
     return _resnet("resnet50", BottleneckUnit, [[3], [4], [3, 3], [3]], classes, channels, width, stem)
 
 
+def stem_for(side: int) -> Stem:
+    """Which stem images of `side` x `side` pixels get; ImageNet's makes them four times smaller at once."""
+    return "imagenet" if side > 64 else "cifar"
+
+
 def _stem(kind: Stem, channels: int, width: int) -> nn.Sequential:
     if kind == "cifar":
         return nn.Sequential(Conv(channels, width, 3), nn.BatchNorm2d(width), nn.ReLU(inplace=True))

@@ -1,0 +1,129 @@
+"""Cells: who waits for whom, and what is made once for all."""
+
+from __future__ import annotations
+
+import dataclasses
+from concurrent.futures import Future
+
+import numpy as np
+import pytest
+
+from residua import outputs
+from residua.cli import cells, controls, demo
+from residua.cli.cells import Cell, Job, Setting, queue, run_cells
+from residua.measure import Accuracy, InformationCurve, information_curve
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+class OtherProcesses(cells._Here):
+    """Nothing that one job has computed is remembered by the next."""
+
+    def __init__(self) -> None:
+        self.jobs: list[str] = []
+
+    def submit(self, fn, /, *args, **kwargs) -> Future:
+        outputs._passes.clear()
+        information_curve._curves.clear()
+        self.jobs.append(fn.__name__)
+        return super().submit(fn, *args, **kwargs)
+
+
+@pytest.fixture
+def small(stripes, stripes_training, monkeypatch, tmp_path) -> Setting:
+    quick = dataclasses.replace(stripes_training, epochs=1)
+    monkeypatch.setattr(cells, "_task", lambda data, forget: cells.parse_forget(stripes, forget))
+    monkeypatch.setattr(cells, "pretraining", lambda *_: quick)
+    monkeypatch.setattr(
+        cells,
+        "unlearning",
+        lambda *_: {"FT": {"epochs": 1, "crop": 0}, "HD": {"crop": 0}, "Retrain": {"pretraining": quick}},
+    )
+    monkeypatch.setattr(cells, "WIDTH", {"tiny": 2})
+    measures = (Accuracy(), InformationCurve(last=1))
+    return Setting("stripes", "class:2", "tiny", tmp_path / "w", measures, "test")
+
+
+def cells_of(seed: int, *labels: str) -> list[Cell]:
+    return [Cell(f"{label.lower()}{seed}", label, label, seed, 9) for label in labels]
+
+
+def labels(jobs: list[Job]) -> list[tuple[int, tuple[str, ...]]]:
+    return [(job.seed, tuple(cell.row for cell in job.cells)) for job in jobs]
+
+
+def test_what_trains_comes_first_and_equal_encoders_are_measured_in_a_row():
+    rows = [Cell(row, label, row, 0, 1) for label, row in demo.ROWS]
+    in_turn = sorted(rows, key=lambda cell: demo.LONGEST_FIRST.index(cell.label))
+    assert labels(queue(in_turn)) == [
+        (0, ()),
+        (0, ("COLA",)),
+        (0, ("Retrain",)),
+        (0, ("Retrain again",)),
+        (0, ("FT",)),
+        (0, ("Original", "HD")),
+        (0, ("Random",)),
+    ]
+    both = [*controls._cells(1), *controls._cells(0)]
+    assert labels(queue(both))[:6] == [
+        (0, ()),
+        (0, ("Retrain",)),
+        (0, ("Second Retrain",)),
+        (0, ("Original", "HD", "Masking", "Router", "Smoothing")),
+        (0, ("Random",)),
+        (1, ()),
+    ]
+    assert labels(queue(cells_of(0, "Random", "Retrain"))) == [(0, ("Retrain",)), (0, ("Random",))]
+
+
+def test_equal_encoders_are_fitted_once_although_no_process_knows_of_another(small, monkeypatch, tmp_path):
+    fitted, read = [], []
+    measure, accuracy, guards = InformationCurve._measure, Accuracy.__call__, cells.guards
+    monkeypatch.setattr(InformationCurve, "_measure", lambda *words: fitted.append(1) or measure(*words))
+
+    def counted(self, model, task):
+        found = accuracy(self, model, task)
+        read.append(found.values)
+        return found
+
+    compared = []
+    monkeypatch.setattr(Accuracy, "__call__", counted)
+    monkeypatch.setattr(
+        cells, "guards", lambda after, before: compared.append(before) or guards(after, before)
+    )
+    pool = OtherProcesses()
+    monkeypatch.setattr(cells, "side_by_side", lambda jobs: pool)
+    rows = cells_of(0, "Original", "HD", "FT", "Masking", "Random", "Smoothing")
+    found = {record.method["label"]: record for record in run_cells(small, rows, 2)}
+    assert found.keys() == {cell.label for cell in rows}
+    assert pool.jobs == ["_original", *["_run_in_a_row"] * 3]
+    assert len(fitted) == 3, "Original's encoder, FT's and Random's"
+    for label in ("HD", "Masking", "Smoothing"):
+        assert np.array_equal(
+            found[label].arrays["information.terms"], found["Original"].arrays["information.terms"]
+        )
+        assert (
+            found[label].readings["accuracy"] != found["Original"].readings["accuracy"]
+            or label == "Smoothing"
+        )
+    original = found["Original"].readings["accuracy"]
+    assert compared == [original, original], "FT and HD are compared with it"
+    assert read.count(original) <= 3, "when it was trained, as a row, and Smoothing's, which are the same"
+
+
+def test_an_original_that_is_there_is_not_trained_and_what_cannot_be_done_is_left_out(
+    small, monkeypatch, capsys
+):
+    random = dataclasses.replace(small, forget="samples:5", measures=(Accuracy(),))
+    first = list(run_cells(random, cells_of(0, "Original", "Masking", "HD", "UNSIR"), 1))
+    said = capsys.readouterr().err
+    assert [record.method["label"] for record in first] == ["Original", "HD"]
+    assert "seed 0: Original trained in" in said
+    assert "seed 0: Masking hides whole classes; give a task that forgets classes" in said
+    assert "seed 0: UNSIR cannot forget random samples" in said
+    monkeypatch.setattr(cells, "pretraining", None)
+    again = list(run_cells(random, cells_of(0, "HD"), 1))
+    assert again[0].readings == first[1].readings
+    assert "trained" not in capsys.readouterr().err
+    with pytest.raises(TypeError):  # another seed's Original is not there
+        list(run_cells(random, cells_of(1, "HD"), 1))
