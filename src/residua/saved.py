@@ -6,6 +6,7 @@ checked before anything is read, so that a small file cannot ask for much memory
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 import zipfile
@@ -23,6 +24,8 @@ from residua.device import memory_budget
 from residua.errors import InputError
 
 SPLITS = ("forget", "retain", "test", "forget_test")
+OUTPUTS = r"(forget|retain|test|forget_test)_(logits|labels)"
+FEATURES = r"block[1-9][0-9]{0,3}|labels"
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +39,11 @@ class SavedOutputs:
     def classes(self) -> int:
         return self.logits["forget"].shape[1]
 
+    def digest(self) -> str:
+        """SHA-256 of all values under their names, however the file was packed."""
+        labels = {f"{split} labels": of for split, of in self.labels.items()}
+        return _digest({f"{split} logits": of for split, of in self.logits.items()} | labels)
+
 
 @dataclass(frozen=True, eq=False)
 class SavedFeatures:
@@ -44,13 +52,33 @@ class SavedFeatures:
     blocks: Mapping[int, Tensor]
     labels: Tensor
 
+    def digest(self) -> str:
+        """SHA-256 of all values under their names, however the file was packed."""
+        return _digest({f"block {block}": z for block, z in self.blocks.items()} | {"labels": self.labels})
+
+
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """What was saved of one model: outputs, features or both."""
+
+    outputs: SavedOutputs | None = None
+    features: SavedFeatures | None = None
+
+    def digests(self) -> dict[str, str]:
+        """A hash of each kind that is there."""
+        kinds = {"outputs": self.outputs, "features": self.features}
+        return {name: kind.digest() for name, kind in kinds.items() if kind is not None}
+
 
 def read_outputs(path: str | Path, *, budget: int | None = None) -> SavedOutputs:
     """The outputs in this file: `<split>_logits`, and `<split>_labels` where they are known.
 
     More than `budget` bytes (a quarter of the memory) are refused.
     """
-    found = _arrays(Path(path), r"(forget|retain|test|forget_test)_(logits|labels)", "forget_logits", budget)
+    return _outputs(path, _arrays(Path(path), OUTPUTS, "forget_logits", budget))
+
+
+def _outputs(path: str | Path, found: dict[str, np.ndarray]) -> SavedOutputs:
     logits = {
         split: _floats(path, f"{split}_logits", found) for split in SPLITS if f"{split}_logits" in found
     }
@@ -84,7 +112,30 @@ def read_features(path: str | Path, *, budget: int | None = None) -> SavedFeatur
     Labels are 1 for what was to be forgotten and 0 for the rest, or the classes where single samples
     were to be forgotten. More than `budget` bytes (a quarter of the memory) are refused.
     """
-    found = _arrays(Path(path), r"block[1-9][0-9]{0,3}|labels", "block1 and labels", budget)
+    return _features(path, _arrays(Path(path), FEATURES, "block1 and labels", budget))
+
+
+def read_saved(*paths: str | Path, budget: int | None = None) -> Saved:
+    """All that was saved of one model, in one file or several: outputs and features are told by their names."""
+    kinds: dict[str, tuple[str, dict[str, np.ndarray]]] = {}
+    for path in paths:
+        found = _arrays(Path(path), f"{OUTPUTS}|{FEATURES}", "forget_logits, block1 and labels", budget)
+        outputs = {name: values for name, values in found.items() if re.fullmatch(OUTPUTS, name)}
+        features = {name: values for name, values in found.items() if name not in outputs}
+        if not found:
+            raise InputError(f"{path} is empty; save forget_logits, or block1 and labels")
+        for kind, arrays in (("outputs", outputs), ("features", features)):
+            if arrays and kind in kinds:
+                raise InputError(f"{kinds[kind][0]} and {path} both hold {kind}; give one file of a kind")
+            if arrays:
+                kinds[kind] = (str(path), arrays)
+    return Saved(
+        outputs=_outputs(*kinds["outputs"]) if "outputs" in kinds else None,
+        features=_features(*kinds["features"]) if "features" in kinds else None,
+    )
+
+
+def _features(path: str | Path, found: dict[str, np.ndarray]) -> SavedFeatures:
     if "labels" not in found:
         raise InputError(
             f"{path} has no labels; save one whole number a sample, 1 where it was to be forgotten"
@@ -107,6 +158,14 @@ def read_features(path: str | Path, *, budget: int | None = None) -> SavedFeatur
             f"{path} has one label only, expected two or more; save forgotten and retained samples"
         )
     return SavedFeatures(blocks, labels)
+
+
+def _digest(arrays: Mapping[str, Tensor]) -> str:
+    sha = hashlib.sha256()
+    for name, values in sorted(arrays.items()):
+        sha.update(f"{name} {tuple(values.shape)} {values.dtype}\n".encode())
+        sha.update(np.ascontiguousarray(values.numpy()).tobytes())
+    return sha.hexdigest()
 
 
 def _arrays(path: Path, allowed: str, example: str, budget: int | None) -> dict[str, np.ndarray]:

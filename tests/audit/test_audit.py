@@ -119,6 +119,15 @@ TAMPERED = {
     "another model's weights": lambda body: body["models"].update(unlearned="0" * 64),
     "the kind of reference": lambda body: body.update(against="none"),
     "a record less": lambda body: body["records"].pop("original"),
+    "the kind of access": lambda body: body.update(tier="outputs"),
+    "what was not assessed": lambda body: body["not_assessed"].pop("probe"),
+    "something that was assessed after all": lambda body: body["not_assessed"].update(information="no time"),
+    "the data": lambda body: body["about"]["task"].update(dataset="better"),
+    "the size of the forget set": lambda body: body["about"]["task"]["splits"]["forget"].update(n=9000),
+    "the network": lambda body: body["about"]["network"].update(width=64),
+    "the seed": lambda body: body["about"].update(seed=7),
+    "the command": lambda body: body["about"].update(command="residua audit --margin 0.1"),
+    "a word about it that no record knows": lambda body: body["about"].update(auditor="an authority"),
 }
 
 
@@ -171,10 +180,11 @@ def test_nothing_is_changed_and_the_same_comes_out_again(look, truths, slanted):
 
 def test_a_budget_leaves_out_what_the_verdict_does_not_need(look):
     found = look(measures=(rs.measure.Membership(),), budget=1e-6)
-    assert found.verdict == "FORGOTTEN"
-    assert set(found.report.not_assessed) == {"mia"}
-    assert "E-MIA" not in found.metrics["unlearned"]
     assert "budget" in found.report.markdown()
+    assert found.verdict == "FORGOTTEN"
+    assert "budget" in found.report.not_assessed.pop("mia")
+    assert set(found.report.not_assessed.values()) == {"it was not measured"}  # nor was it asked for
+    assert "E-MIA" not in found.metrics["unlearned"]
 
 
 def test_a_measure_that_cannot_be_made_is_named(look):
@@ -297,8 +307,10 @@ def test_saved_files_of_other_samples_are_refused(truths, slanted, tmp_path):
     other = rs.SavedFeatures(two.blocks, 1 - two.labels)
     with pytest.raises(rs.InputError, match="other labels or blocks"):
         rs.audit(original=two, unlearned=other, reference=two)
-    with pytest.raises(rs.InputError, match="cannot be mixed"):
+    with pytest.raises(rs.InputError, match="features were saved of original, but not of the unlearned"):
         rs.audit(original=two, unlearned=one, reference=one)
+    with pytest.raises(rs.InputError, match="cannot be mixed"):
+        rs.audit(original=truths["original"], unlearned=one, task=slanted)
 
 
 @pytest.mark.parametrize(

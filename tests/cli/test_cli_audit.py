@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file, save_file
 
 import residua as rs
 from residua.cli import main, options
-from residua.outputs import logits
-from residua.report import AuditReport
+from residua.compare import Rules
+from residua.outputs import logits, pooled
+from residua.record import Record
+from residua.report import AuditReport, audit_report
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -79,6 +84,148 @@ def test_saved_outputs_are_audited_without_data(place, truths, stripes, capsys):
     assert main(["audit", *files, "--unlearned", "original.npz"]) == 1
 
 
+def test_what_was_audited_is_measured_again_with_nothing_to_type(place, capsys):
+    assert audit("hd", "--out", "audit") == 1
+    capsys.readouterr()
+    assert main(["verify", "audit", "--rerun"]) == 0
+    said = capsys.readouterr().out
+    assert "readings are equal to the last bit" in said
+    assert "the verdict SHALLOW again" in said
+    assert "Not shown: that the reference never saw the data" in said
+
+
+def test_other_files_in_its_place_are_refused_in_one_sentence(place, capsys):
+    assert audit("hd", "--out", "audit") == 1
+    shutil.copy("retrain.safetensors", "hd.safetensors")
+    capsys.readouterr()
+    assert main(["verify", "audit", "--rerun"]) == 3
+    found = capsys.readouterr()
+    assert "hd.safetensors is not the unlearned of the audit: its weights have the hash" in found.err
+    assert len([line for line in found.err.splitlines() if line.startswith("residua:")]) == 1
+    assert "epoch" not in found.err  # nothing was fitted
+    shutil.copy("random.safetensors", "elsewhere.safetensors")
+    assert main(["verify", "audit", "--rerun", "--unlearned", "elsewhere.safetensors"]) == 3
+    assert main(["verify", "audit", "--rerun", "--forget", "class:1"]) == 3
+    assert "the task is not that of the audit" in capsys.readouterr().err
+
+
+def test_a_reading_that_was_made_up_is_one(place, capsys):
+    assert audit("hd", "--out", "audit") == 1
+    records = {
+        role: Record.read(f"audit/records/{role}.json") for role in ("unlearned", "original", "reference")
+    }
+    body = records["unlearned"].model_dump() | {"arrays": records["unlearned"].arrays}
+    body["readings"]["accuracy"]["RA"] = 0.123
+    records["unlearned"] = Record(**body)
+    report = AuditReport.model_validate_json((place / "audit/report.json").read_text())
+    rs.Audit(audit_report(records, rules=Rules(), reasons=report.not_assessed, about={"typed": report.about["typed"]}),
+             records).save("audit")  # fmt: skip
+    capsys.readouterr()
+    assert main(["verify", "audit"]) == 0
+    assert "that the readings are true (--rerun)" in capsys.readouterr().out
+    assert main(["verify", "audit", "--rerun"]) == 1
+    assert "unlearned accuracy RA is 0.123, but was measured anew as" in capsys.readouterr().out
+
+
+def test_a_folder_moves_with_what_lies_beside_it(folder, tmp_path_factory, monkeypatch, capsys):
+    """Real data on disk, indices in a file; then everything is somewhere else, and so are we."""
+    (folder / "gone.txt").write_text("\n".join(str(i) for i in range(48, 72)))
+    (folder / "models").mkdir()
+    for name in ("one", "two"):
+        shutil.move(folder / f"{name}.safetensors", folder / "models")
+    monkeypatch.chdir(folder)
+    files = ["--original", "models/one.safetensors", "--unlearned", "models/two.safetensors"]
+    task = [
+        "--data",
+        "mnist:.",
+        "--forget",
+        "indices:gone.txt",
+        "--last",
+        "1",
+        "--budget",
+        "1s",
+        "--ratio",
+        "all",
+    ]
+    assert main(["audit", *files, *task, "--out", "results/audit"]) in (1, 2)
+    report = (folder / "results/audit/report.json").read_text()
+    assert str(folder) not in report
+    elsewhere, here = tmp_path_factory.mktemp("elsewhere"), tmp_path_factory.mktemp("here")
+    shutil.copytree(folder, elsewhere / "all")
+    shutil.rmtree(folder)
+    monkeypatch.chdir(here)
+    where = str(elsewhere / "all/results/audit")
+    assert main(["verify", where, "--rerun"]) == 0
+    assert "equal to the last bit" in capsys.readouterr().out
+    shutil.move(elsewhere / "all/models/two.safetensors", here / "hidden.safetensors")
+    assert main(["verify", where, "--rerun"]) == 3
+    assert "two.safetensors does not exist" in capsys.readouterr().err
+    assert main(["verify", where, "--rerun", "--unlearned", "hidden.safetensors"]) == 0
+
+
+def test_code_is_not_run_on_a_reports_word(place, capsys):
+    (place / "net_of_mine.py").write_text(
+        "import residua as rs\nprint('running')\n\n\ndef make():\n"
+        "    return rs.networks.resnet18(classes=4, channels=1, width=4)\n"
+    )
+    for name in ("original", "hd", "reference"):  # weights that do not say what they belong to
+        save_file(load_file(f"{name}.safetensors"), f"{name}.safetensors")
+    assert audit("hd", "--out", "audit", "--network", "net_of_mine:make") == 1
+    sys.modules.pop("net_of_mine")
+    capsys.readouterr()
+    assert main(["verify", "audit", "--rerun"]) == 3
+    found = capsys.readouterr()
+    assert "give --network net_of_mine:make" in found.err
+    assert "running" not in found.out
+    assert main(["verify", "audit", "--rerun", "--network", "net_of_mine:make"]) == 0
+
+
+def test_an_audit_made_in_python_is_told_where_its_models_lie(place, truths, stripes, capsys):
+    task = rs.forget_classes(stripes, 2)
+    rs.audit(original=truths["original"], unlearned=truths["hd"], task=task, measures=(),
+             curve=rs.measure.InformationCurve(last=1)).save("audit")  # fmt: skip
+    assert main(["verify", "audit", "--rerun"]) == 3
+    assert "give --original, --unlearned, --data, --forget" in capsys.readouterr().err
+    files = ["--original", "original.safetensors", "--unlearned", "hd.safetensors"]
+    assert main(["verify", "audit", "--rerun", *files, "--data", "stripes", "--forget", "class:2"]) == 0
+    assert main(["verify", "audit", *files]) == 3
+    assert "add --rerun" in capsys.readouterr().err
+
+
+def test_saved_files_are_audited_together_and_read_again(place, truths, stripes, capsys):
+    """Outputs and features, in two files each or in one."""
+    task = rs.forget_classes(stripes, 2)
+    for name in ("original", "hd", "reference", "retrain"):
+        said = {f"{split}_logits": logits(truths[name], of).numpy() for split, of in task.splits.items()}
+        said |= {f"{split}_labels": of.labels.numpy() for split, of in task.splits.items()}
+        z = np.concatenate(
+            [pooled(truths[name], of, [5])[5][:60].numpy() for of in (task.forget, task.retain)]
+        )
+        held = {"block5": z, "labels": np.arange(120) < 60}
+        np.savez(f"{name}_outputs.npz", **said)
+        np.savez(f"{name}_features.npz", **held)
+        np.savez(f"{name}.npz", **said, **held)
+
+    def audit(unlearned: str, *more: str) -> int:
+        files = ["--original", "original.npz", "--reference", "reference_outputs.npz,reference_features.npz"]
+        return main(["audit", *files, "--unlearned", unlearned, "--outputs", "--features", *more])
+
+    assert audit("hd_outputs.npz,hd_features.npz", "--out", "audit") == 1
+    assert capsys.readouterr().out.startswith("SHALLOW\n")
+    assert main(["verify", "audit", "--rerun"]) == 0
+    assert "equal to the last bit" in capsys.readouterr().out
+    shutil.copy("reference_features.npz", "hd_features.npz")
+    assert main(["verify", "audit", "--rerun"]) == 3
+    assert "its features have the hash" in capsys.readouterr().err
+    assert audit("retrain.npz") in (0, 2)
+    assert audit("retrain.npz,retrain_outputs.npz") == 3
+    assert "both hold outputs" in capsys.readouterr().err
+    assert audit("retrain_outputs.npz") == 3
+    assert (
+        "features were saved of original and reference, but not of the unlearned" in capsys.readouterr().err
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -88,7 +235,7 @@ def test_saved_outputs_are_audited_without_data(place, truths, stripes, capsys):
         (["--budget", "soon"], "--budget"),
         (["--margin", "1"], "margin"),
         (["--outputs"], "leave --data"),
-        (["--outputs", "--features"], "choose one"),
+        (["--outputs", "--features"], "leave --data"),
         (["--out", "original.safetensors"], "cannot be written"),
         (["--data", ""], "give both"),
     ],

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from residua.audit.evidence import BESIDE, NEEDED, read_models, train_proxy
-from residua.audit.saved import read_saved
-from residua.audit.verifying import verify
+from residua.audit.evidence import BESIDE, NEEDED, draw_random, read_models, train_proxy
+from residua.audit.rerunning import TOLERANCE, Rerun, check_model, check_task, rerun
+from residua.audit.saved import as_saved, read_saved
+from residua.audit.verifying import read_records, read_report, verify
 from residua.classifier import Classifier
 from residua.compare import Rules
 from residua.compare.verdict import Against, Word
@@ -21,15 +22,28 @@ from residua.measure import InformationCurve, Measure
 from residua.recipes import TINY
 from residua.record import Record, describe
 from residua.report import AuditReport, IdiPart, audit_report
-from residua.report.audit import Tier
-from residua.saved import SavedFeatures, SavedOutputs
+from residua.saved import Saved, SavedFeatures, SavedOutputs
 from residua.task import ForgetTask
-from residua.training import Pretraining, seeded
-from residua.unlearn import Random
+from residua.training import Pretraining
 
-__all__ = ["BESIDE", "NEEDED", "Audit", "assert_forgot", "audit", "check_folder", "verify"]
+__all__ = [
+    "BESIDE",
+    "NEEDED",
+    "TOLERANCE",
+    "Audit",
+    "Rerun",
+    "assert_forgot",
+    "audit",
+    "check_folder",
+    "check_model",
+    "check_task",
+    "read_records",
+    "read_report",
+    "rerun",
+    "verify",
+]
 
-Model = Classifier | SavedOutputs | SavedFeatures
+Model = Classifier | Saved | SavedOutputs | SavedFeatures
 
 
 @dataclass(frozen=True)
@@ -81,50 +95,55 @@ def audit(
     seed: int = 0,
     budget: float | None = None,
     command: str = "",
+    typed: Mapping[str, Any] | None = None,
 ) -> Audit:
     """Did `unlearned` forget? A verdict with the evidence for it.
 
     `reference` is a model that never saw the forget set; or `"proxy:0.15"`, which trains one on that share of
     the retained data as `pretraining` says; or None, which leaves Original and a network with random weights to
     compare with. All models are classifiers with a `task`, or all are what their owner saved (`read_outputs`,
-    `read_features`); what that does not show is named in the report. `curve` says how the inside is
-    read, `measures` what is told beside the verdict, as long as `budget` (seconds) lasts. `seed` draws the proxy
-    and the random network.
+    `read_features`, or `read_saved` for both); what that does not show is named in the report. `curve` says how
+    the inside is read, `measures` what is told beside the verdict, as long as `budget` (seconds) lasts. `seed` draws
+    the proxy and the random network. `command` and `typed` are kept for whoever makes the audit again.
     """
     rules = rules or Rules()
+    start = time.perf_counter()
     against, share = _against(reference)
     models: dict[str, Model] = {"unlearned": unlearned, "original": original}
     if against == "model":
         models["reference"] = cast(Model, reference)
-    tier: Tier
-    about: dict[str, Any] = {"command": command, "seed": seed}
-    if all(isinstance(model, Classifier) for model in models.values()):
-        if task is None:
+    about = {"typed": dict(typed)} if typed else {}
+    saved = {role: found for role, model in models.items() if (found := as_saved(model))}
+    if saved:
+        if len(saved) < len(models):
             raise InputError(
-                "an audit of models needs a task; give task=forget_classes(data, [6]) or the like"
+                "models and what was saved of models cannot be mixed; give the same for each model"
             )
-        ours = cast(dict[str, Classifier], models)
-        start = time.perf_counter()
-        if against == "proxy":
-            ours["reference"] = train_proxy(ours["original"], task, share, pretraining, seed)
-            about["proxy"] = describe(pretraining) | {"label": "proxy", "share": share}
-        elif against == "none":
-            with seeded(seed):
-                ours["random"] = Random()(ours["original"], task)
-        tier = "weights"
-        records, lacking = read_models(
-            ours, task, curve or InformationCurve(), measures, budget, start, command
-        )
-        about |= {"task": task.manifest(), "network": ours["unlearned"].architecture}
-    else:
         if against == "proxy":
             raise InputError(
                 "a proxy reference cannot be trained from what was saved; give a reference or none"
             )
-        records, lacking, tier = read_saved(models, command)
-        about["task"] = records["unlearned"].setting["task"]
-    report = audit_report(records, tier=tier, against=against, rules=rules, not_assessed=lacking, about=about)
-    return Audit(report, records)
+        records = read_saved(saved, seed=seed, command=command)
+        return Audit(audit_report(records, rules=rules, about=about), records)
+    if task is None:
+        raise InputError("an audit of models needs a task; give task=forget_classes(data, [6]) or the like")
+    ours = cast(dict[str, Classifier], models)
+    proxy = describe(pretraining) | {"label": "proxy", "share": share} if against == "proxy" else None
+    if against == "proxy":
+        ours["reference"] = train_proxy(ours["original"], task, share, pretraining, seed)
+    elif against == "none":
+        ours["random"] = draw_random(ours["original"], task, seed)
+    records, reasons = read_models(
+        ours,
+        task,
+        (*NEEDED, curve or InformationCurve()),
+        measures,
+        left=None if budget is None else budget - (time.perf_counter() - start),
+        seed=seed,
+        command=command,
+        proxy=proxy,
+    )
+    return Audit(audit_report(records, rules=rules, reasons=reasons, about=about), records)
 
 
 def assert_forgot(**given: Any) -> Audit:

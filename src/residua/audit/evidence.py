@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -15,7 +16,6 @@ from residua.measure import (
     Accuracy,
     ClassAccuracy,
     ForgetOutputs,
-    InformationCurve,
     Measure,
     Membership,
     Probe,
@@ -27,7 +27,7 @@ from residua.reading import Reading
 from residua.record import Record, describe
 from residua.task import ForgetTask
 from residua.training import Pretraining, seeded
-from residua.unlearn import Retrain
+from residua.unlearn import Random, Retrain
 
 # What the verdict rests on; the others are told beside it, and are left out where time runs out.
 NEEDED: tuple[Measure, ...] = (Accuracy(), ForgetOutputs(), Representation())
@@ -53,45 +53,61 @@ def train_proxy(
         return Retrain(pretraining)(original, replace(task, retain=part))
 
 
+def draw_random(original: Classifier, task: ForgetTask, seed: int) -> Classifier:
+    """The floor where there is no reference."""
+    with seeded(seed):
+        return Random()(original, task)
+
+
 def read_models(
     models: Mapping[str, Classifier],
     task: ForgetTask,
-    curve: InformationCurve,
-    beside: Sequence[Measure],
-    budget: float | None,
-    start: float,
-    command: str,
+    needed: Sequence[Measure],
+    beside: Sequence[Measure] = (),
+    *,
+    left: float | None = None,
+    seed: int = 0,
+    command: str = "",
+    proxy: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Record], dict[str, str]]:
-    """A record of each model. A measure that one model refuses, or that comes too late, is left out of all."""
+    """A record of each model, and why measures are lacking.
+
+    One of `beside` that a model refuses, or that comes when no time is `left` (seconds), is left out of all.
+    `proxy` says how the reference was trained, if it was.
+    """
+    start = time.perf_counter()
     read: dict[str, dict[str, Reading]] = {role: {} for role in models}
     seconds: dict[str, dict[str, float]] = {role: {} for role in models}
     lacking: dict[str, str] = {}
-    chosen: dict[str, Measure] = {measure.label: measure for measure in (*NEEDED, curve, *beside)}
-    needed = {measure.label for measure in (*NEEDED, curve)}
+    chosen: dict[str, Measure] = {measure.label: measure for measure in (*needed, *beside)}
+    necessary = {measure.label for measure in needed}
     for label, measure in chosen.items():
-        if label not in needed and budget is not None and time.perf_counter() - start > budget:
-            lacking[label] = f"the budget of {budget:g} s was used up"
+        if label not in necessary and left is not None and time.perf_counter() - start > left:
+            lacking[label] = "the budget was used up"
             continue
-        for role, model in models.items():
-            before = time.perf_counter()
-            try:
+        try:
+            for role, model in models.items():
+                before = time.perf_counter()
                 read[role][label] = measure(model, task)
-            except InputError as error:
-                if label in needed:
-                    raise
-                lacking[label] = str(error)
-            seconds[role][label] = time.perf_counter() - before
+                seconds[role][label] = time.perf_counter() - before
+        except InputError as error:
+            if label in necessary:
+                raise
+            lacking[label] = str(error)
+            for of in read.values():
+                of.pop(label, None)
     setting = {"scale": "custom", "task": task.manifest()}
     settings = {label: describe(measure) for label, measure in chosen.items()}
-    return {
-        role: Record(
+    records = {}
+    for role, model in models.items():
+        trained = {"proxy": dict(proxy)} if proxy and role == "reference" else {}
+        records[role] = Record(
             name=role,
             setting=setting | {"network": model.architecture},
-            method={"label": role.capitalize(), "weights": weights_digest(model)},
-            seeds={},
+            method={"label": role.capitalize(), "weights": weights_digest(model)} | trained,
+            seeds={"audit": seed},
             seconds=seconds[role],
             command=command,
             **reading_fields(read[role], settings),
         )
-        for role, model in models.items()
-    }, lacking
+    return records, lacking

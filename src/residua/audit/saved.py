@@ -1,10 +1,9 @@
-"""What can be read of models whose owner saved outputs or features alone."""
+"""What can be read of models whose owner saved outputs, features or both, and not the weights."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import cast
 
 import numpy as np
 import torch.nn.functional as F
@@ -16,51 +15,63 @@ from residua.errors import InputError
 from residua.information import Z95, mutual_information
 from residua.reading import Reading
 from residua.record import Record
-from residua.report.audit import Tier
-from residua.saved import SavedFeatures, SavedOutputs
+from residua.saved import Saved, SavedFeatures, SavedOutputs
 
 Readings = dict[str, dict[str, Reading]]
 
 ASKED = {"UA": "forget", "RA": "retain", "TA": "test"}
+FOLDS, SEED = 5, 0
 
 
-def read_saved(models: Mapping[str, object], command: str) -> tuple[dict[str, Record], dict[str, str], Tier]:
-    """A record of each model, what could not be assessed and why, and the kind of access."""
-    tier: Tier
-    if all(isinstance(model, SavedOutputs) for model in models.values()):
-        tier, lacking = "outputs", {"white-box": "only outputs were given"}
-        read, sizes = _outputs(cast(Mapping[str, SavedOutputs], models))
-        lacking |= read["unlearned"]["accuracy"].notes
-    elif all(isinstance(model, SavedFeatures) for model in models.values()):
-        tier, lacking = "features", dict.fromkeys(("outputs", "test accuracy"), "only features were given")
-        read, sizes = _features(cast(Mapping[str, SavedFeatures], models))
-    else:
-        raise InputError(
-            "models, saved outputs and saved features cannot be mixed; give the same kind for each model"
-        )
-    if "reference" not in models:
-        lacking["reference"] = "none was given, and no random network can be made of what was saved"
-    task = {"splits": {split: {"n": n} for split, n in sizes.items()}}
-    settings = {label: {"label": label, "saved": tier} for label in ("accuracy", "outputs")}
-    return (
-        {
-            role: Record(
-                name=role,
-                setting={"scale": "custom", "task": task},
-                method={"label": role.capitalize()},
-                seeds={},
-                command=command,
-                **reading_fields(of, settings),
+def as_saved(model: object) -> Saved | None:
+    """Outputs alone and features alone, as what was saved; None for a model."""
+    if isinstance(model, SavedOutputs):
+        return Saved(outputs=model)
+    if isinstance(model, SavedFeatures):
+        return Saved(features=model)
+    return model if isinstance(model, Saved) else None
+
+
+def read_saved(models: Mapping[str, Saved], *, seed: int = 0, command: str = "") -> dict[str, Record]:
+    """A record of each model. What some of them lack is compared for none of them."""
+    said = {role: model.outputs for role, model in models.items() if model.outputs is not None}
+    held = {role: model.features for role, model in models.items() if model.features is not None}
+    for kind, of in (("outputs", said), ("features", held)):
+        if of and "unlearned" not in of:
+            raise InputError(
+                f"{kind} were saved of {' and '.join(of)}, but not of the unlearned model; save them of all models"
             )
-            for role, of in read.items()
-        },
-        lacking,
-        tier,
-    )
+    if not said and not held:
+        raise InputError("neither outputs nor features were saved of the models; save one of them")
+    read: Readings = {role: {} for role in models}
+    sizes: dict[str, int] = {}
+    if held:
+        _check_features(held)
+        sizes = {"forget": int((held["unlearned"].labels > 0).sum())}
+        for role, features in held.items():
+            read[role]["information"] = _curve(features)
+    if said:
+        labels = _labels(said)
+        sizes = {split: len(z) for split, z in said["unlearned"].logits.items()}
+        for role, outputs in said.items():
+            read[role] |= _said(outputs, labels)
+    task = {"splits": {split: {"n": n} for split, n in sizes.items()}}
+    settings = {label: {"label": label, "saved": "outputs"} for label in ("accuracy", "outputs")}
+    return {
+        role: Record(
+            name=role,
+            setting={"scale": "custom", "task": task},
+            method={"label": role.capitalize(), "saved": models[role].digests()},
+            seeds={"audit": seed},
+            command=command,
+            **reading_fields(of, settings),
+        )
+        for role, of in read.items()
+    }
 
 
-def _outputs(models: Mapping[str, SavedOutputs]) -> tuple[Readings, dict[str, int]]:
-    """Accuracies and what is said about the forget set; labels may come from any of the files."""
+def _labels(models: Mapping[str, SavedOutputs]) -> dict[str, Tensor]:
+    """The labels of each split, which may come from any of the files; all must be of the same samples."""
     labels: dict[str, Tensor] = {}
     for role, model in models.items():
         for split, found in model.labels.items():
@@ -76,11 +87,11 @@ def _outputs(models: Mapping[str, SavedOutputs]) -> tuple[Readings, dict[str, in
                     f"saved outputs cannot be compared: {role} has {split}_logits of another shape; "
                     "save the same samples"
                 )
-    read = {role: _said(model, labels) for role, model in models.items()}
-    return read, {split: len(z) for split, z in first.items()}
+    return labels
 
 
 def _said(model: SavedOutputs, labels: Mapping[str, Tensor]) -> dict[str, Reading]:
+    """Accuracies, and what is said about the forget set."""
     values, notes = {}, {}
     for name, split in ASKED.items():
         if split in model.logits and split in labels:
@@ -96,7 +107,7 @@ def _said(model: SavedOutputs, labels: Mapping[str, Tensor]) -> dict[str, Readin
     }
 
 
-def _features(models: Mapping[str, SavedFeatures]) -> tuple[Readings, dict[str, int]]:
+def _check_features(models: Mapping[str, SavedFeatures]) -> None:
     first = models["unlearned"]
     for role, model in models.items():
         if not model.labels.equal(first.labels) or model.blocks.keys() != first.blocks.keys():
@@ -104,8 +115,6 @@ def _features(models: Mapping[str, SavedFeatures]) -> tuple[Readings, dict[str, 
                 f"saved features cannot be compared: {role} has other labels or blocks; "
                 "save the same blocks of the same samples"
             )
-    read: Readings = {role: {"information": _curve(model)} for role, model in models.items()}
-    return read, {"forget": int((first.labels > 0).sum())}
 
 
 def _curve(model: SavedFeatures) -> Curve:
@@ -113,7 +122,7 @@ def _curve(model: SavedFeatures) -> Curve:
     values: dict[str, float] = {}
     terms = []
     for block, z in model.blocks.items():
-        found = mutual_information(z, model.labels)
+        found = mutual_information(z, model.labels, folds=FOLDS, seed=SEED)
         error = Z95 * float(found.terms.std(ddof=1)) / len(found.terms) ** 0.5
         values |= {
             "H": found.ceiling,
@@ -132,7 +141,7 @@ def _curve(model: SavedFeatures) -> Curve:
         "index": np.arange(len(labels)),
     }
     about = {
-        "measure": {"critic": "mutual_information", "folds": 5, "seed": 0},
+        "measure": {"critic": "mutual_information", "folds": FOLDS, "seed": SEED},
         "data": hashlib.sha256(labels.tobytes()).hexdigest(),
     }
     return Curve(values, arrays, about)

@@ -95,13 +95,11 @@ def measure(
             if of.weights == digest and loaded[other].architecture == model.architecture
         ]
         read[name] = same[0] if same else _read(name, model, digest, task, [available[n] for n in needed])
-    compared_with = {
-        key.lower(): read[key].readings
-        for key, path in (("Original", original), ("Reference", reference))
-        if path
-    }
+    before = read["Original"].readings if original else None
+    never = read["Reference"].readings if reference else None
     found = {
-        name: _chosen(all_metrics(of.readings, **compared_with), of, wanted) for name, of in read.items()
+        name: _chosen(all_metrics(of.readings, original=before, reference=never), of, wanted)
+        for name, of in read.items()
     }
     if out:
         for name, of in read.items():

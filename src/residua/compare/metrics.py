@@ -8,7 +8,7 @@ from typing import cast
 from residua.compare.accuracies import aus, average_gap, class_changes
 from residua.compare.distance import cka, weight_distance
 from residua.compare.divergence import divergences, zrf
-from residua.compare.idi import idi
+from residua.compare.idi import IDI, idi
 from residua.compare.relearn import ain, relearn_time
 from residua.curve import Curve
 from residua.reading import Reading
@@ -17,25 +17,30 @@ Readings = Mapping[str, Reading]
 
 
 def metrics(
-    model: Readings, *, original: Readings | None = None, reference: Readings | None = None
+    model: Readings,
+    *,
+    original: Readings | None = None,
+    reference: Readings | None = None,
+    index: IDI | None = None,
 ) -> Reading:
     """Every value that follows from the readings (by measure's label) of one model and of the two others.
 
     What needs a model that is not there, or a measure that was not made, is left out. A part of a
-    metric stands behind a dot: a block, a class, a quality of the attacker.
+    metric stands behind a dot: a block, a class, a quality of the attacker. Who has the model's IDI already
+    gives it as `index`: its interval takes as long as everything else together.
     """
     values: dict[str, float] = {}
     notes: dict[str, str] = {}
     for reading in model.values():
         values |= _curve(reading) if isinstance(reading, Curve) else dict(reading.values)
         notes |= reading.notes
-    for compared in _compared(model, original or {}, reference or {}):
+    for compared in _compared(model, original or {}, reference or {}, index):
         values |= compared.values
         notes |= compared.notes
     return Reading(values, notes=notes)
 
 
-def _compared(model: Readings, original: Readings, reference: Readings) -> list[Reading]:
+def _compared(model: Readings, original: Readings, reference: Readings, index: IDI | None) -> list[Reading]:
     found: list[Reading] = []
 
     def compare(label: str, others: tuple[Readings, ...], how: Callable[..., Reading]) -> None:
@@ -52,7 +57,7 @@ def _compared(model: Readings, original: Readings, reference: Readings) -> list[
     for name, other in (("original", original), ("reference", reference)):
         compare("representation", (other,), lambda a, b, name=name: cka(a, b, f"CKA.{name}"))
         compare("weights", (other,), lambda a, b, name=name: weight_distance(a, b, f"weight_distance.{name}"))
-    compare("information", (original, reference), _idi)
+    compare("information", (original, reference), lambda u, o, r: _idi(index or _index(u, o, r)))
     if "accuracy" in model and "accuracy" in original and "class-accuracy" in model:
         found.append(_aus(model, original))
     mine, theirs = _accuracies(model), _accuracies(reference)
@@ -65,9 +70,12 @@ def _curve(curve: Curve) -> dict[str, float]:
     return {f"MI.{block}": value for block, value in curve.information.items()}
 
 
-def _idi(unlearned: Reading, original: Reading, reference: Reading) -> Reading:
+def _index(unlearned: Reading, original: Reading, reference: Reading) -> IDI:
     u, o, r = (cast(Curve, reading) for reading in (unlearned, original, reference))
-    found = idi(u, original=o, reference=r)
+    return idi(u, original=o, reference=r)
+
+
+def _idi(found: IDI) -> Reading:
     if found.value is None or found.interval is None:
         return Reading({}, notes={"IDI": found.reason})
     return Reading({"IDI": found.value, "IDI.low": found.interval[0], "IDI.high": found.interval[1]})

@@ -26,12 +26,16 @@ from residua.compare import (
 from residua.compare.three_sample import FEWEST, Side
 from residua.compare.verdict import Against, Word, forget_accuracy_side
 from residua.curve import Curve
+from residua.errors import InputError
 from residua.reading import Reading
 from residua.record import Record
 from residua.report.metrics import metrics_table
 
-Tier = Literal["weights", "features", "outputs"]
+Tier = Literal["weights", "features and outputs", "features", "outputs"]
 ROLES = ("unlearned", "original", "reference", "random")
+# Told beside the verdict of models whose weights are there; what of it is lacking is named.
+BESIDE = ("class-accuracy", "mia", "weights", "recovery", "probe")
+UNKNOWN = "it was not measured"
 
 
 class _Part(BaseModel):
@@ -126,17 +130,19 @@ class AuditReport(_Part):
 def audit_report(
     records: Mapping[str, Record],
     *,
-    tier: Tier,
-    against: Against,
     rules: Rules,
-    not_assessed: Mapping[str, str],
-    about: Mapping[str, Any],
+    reasons: Mapping[str, str] | None = None,
+    about: Mapping[str, Any] | None = None,
 ) -> AuditReport:
     """The report on the record called `unlearned`: arithmetic on what the records hold, nothing is fitted.
 
-    `records` go by role: unlearned, original and, with a reference, reference; without one, random.
+    `records` go by role: unlearned, original and, with a reference, reference; without one, random. The kind
+    of access, of reference, and what was not assessed are what the records show. `reasons` say why something
+    was not assessed, and `about` what the records do not hold.
     """
     read = {role: readings_of(records[role]) for role in ROLES if role in records}
+    facts = _facts(records)
+    tier, against = _tier(read, records), _against(records)
     zero: Literal["reference", "random"] = "random" if against == "none" else "reference"
     index = _index(read, zero)
     tests = _tests(read)
@@ -144,7 +150,9 @@ def audit_report(
     outputs = _forget_side(read, records) if against == "none" else tests.get("outputs")
     found = verdict(idi=index, outputs=outputs, loss=loss, against=against, rules=rules)
     others = {role: read[role] for role in ("original", "reference") if role in read}
-    all_metrics = {role: metrics(readings, **others) for role, readings in read.items()}
+    all_metrics = {
+        role: metrics(readings, **others, index=_index_of(role, index)) for role, readings in read.items()
+    }
     said = [read[role].get("accuracy", Reading({})).values for role in ("unlearned", "original")]
     full = all({"UA", "RA", "TA"} <= set(values) for values in said)
     return AuditReport(
@@ -160,8 +168,8 @@ def audit_report(
         guards=guards(*said) if full else [],
         metrics={role: dict(reading.values) for role, reading in all_metrics.items()},
         notes={role: dict(reading.notes) for role, reading in all_metrics.items() if reading.notes},
-        not_assessed=dict(not_assessed),
-        about=dict(about),
+        not_assessed=_not_assessed(read, tier, reasons or {}),
+        about=dict(about or {}) | facts,
         models={role: records[role].method["weights"] for role in read if "weights" in records[role].method},
         records={role: records[role].sha256 for role in read},
     )
@@ -188,6 +196,76 @@ def differences(left: Any, right: Any, at: str = "") -> list[str]:
 
 
 Readings = Mapping[str, Mapping[str, Reading]]
+
+
+def _facts(records: Mapping[str, Record]) -> dict[str, Any]:
+    """What a report says of the audit and the records know too."""
+    of = records["unlearned"]
+    for role, record in records.items():
+        if record.setting["task"] != of.setting["task"] or record.seeds.get("audit") != of.seeds.get("audit"):
+            raise InputError(f"the records of {role} and unlearned are not of one audit")
+    found: dict[str, Any] = {"command": of.command, "task": of.setting["task"]}
+    if "network" in of.setting:
+        found["network"] = of.setting["network"]
+    if "audit" in of.seeds:
+        found["seed"] = of.seeds["audit"]
+    if "reference" in records and "proxy" in records["reference"].method:
+        found["proxy"] = records["reference"].method["proxy"]
+    return found
+
+
+def _tier(read: Readings, records: Mapping[str, Record]) -> Tier:
+    """What was given of the unlearned model."""
+    if "saved" not in records["unlearned"].method:
+        return "weights"
+    has = read["unlearned"]
+    if "information" in has and "outputs" in has:
+        return "features and outputs"
+    return "features" if "information" in has else "outputs"
+
+
+def _against(records: Mapping[str, Record]) -> Against:
+    if "reference" not in records:
+        return "none"
+    return "proxy" if "proxy" in records["reference"].method else "model"
+
+
+# What the verdict rests on: its name, the reading that holds it, and what was given where all lack it.
+RESTS_ON = (
+    ("white-box", "information", "outputs"),
+    ("outputs", "outputs", "features"),
+    ("test accuracy", "accuracy", "features"),
+)
+
+
+def _not_assessed(read: Readings, tier: Tier, reasons: Mapping[str, str]) -> dict[str, str]:
+    """What the records lack, and why: where they do not tell, `reasons` are taken on trust."""
+    found: dict[str, str] = {}
+    for name, label, given in RESTS_ON:
+        compared = [r for r in ("unlearned", "original", "reference") if r in read]
+        compared = compared[:2] if label == "accuracy" else compared
+        without = [role for role in compared if label not in read[role]]
+        if without and tier == "weights":
+            found[name] = UNKNOWN
+        elif without:
+            some = f"nothing that tells it was saved of {' and '.join(without)}"
+            found[name] = f"only {given} were given" if without == compared else some
+    found |= read["unlearned"].get("accuracy", Reading({})).notes
+    if tier == "weights":
+        found |= {label: UNKNOWN for label in (*BESIDE, *reasons) if label not in read["unlearned"]}
+    else:
+        found["weights"] = "not given, so attacks, recovery, probes and distances were not made"
+        if "reference" not in read:
+            found["reference"] = "none was given, and no random network can be made of what was saved"
+    return {name: reasons.get(name, why) if why == UNKNOWN else why for name, why in found.items()}
+
+
+def _index_of(role: str, index: IDI | None) -> IDI | None:
+    """The IDI of the others, from the unlearned model's: Original's is 1 and the reference's 0, always."""
+    if index is None or index.value is None or role not in ("original", "reference"):
+        return index
+    value = 1.0 if role == "original" else 0.0
+    return dataclasses.replace(index, value=value, interval=(value, value))
 
 
 def _index(read: Readings, zero: str) -> IDI | None:

@@ -37,14 +37,7 @@ def control_reports(records: Sequence[Record], rules: Rules) -> dict[tuple[str, 
         for row, record in of.items():
             if row != REFERENCE:
                 roles = {"unlearned": record, "original": of["Original"], "reference": of[REFERENCE]}
-                found[row, seed] = audit_report(
-                    roles,
-                    tier="weights",
-                    against="model",
-                    rules=rules,
-                    not_assessed={},
-                    about={"task": record.setting["task"]},
-                )
+                found[row, seed] = audit_report(roles, rules=rules)
     return found
 
 

@@ -1,0 +1,178 @@
+"""The readings made anew: equal where the record is true, and what does not hold where it was made up."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import residua as rs
+from residua.audit import rerunning
+from residua.compare import Rules
+from residua.measure import information_curve
+from residua.outputs import logits, pooled
+from residua.record import Record
+from residua.report import audit_report
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CURVE = rs.measure.InformationCurve(last=1)
+SOME = (rs.measure.Recovery(share=0.2, repeats=2), rs.measure.Membership(most=60))
+
+
+@pytest.fixture(autouse=True)
+def _no_curve_remembered():
+    """As in another process: curves are measured, not found."""
+    information_curve._curves.clear()
+
+
+@pytest.fixture(scope="module")
+def slanted(stripes) -> rs.ForgetTask:
+    return rs.forget_classes(stripes, 2)
+
+
+@pytest.fixture(scope="module")
+def models(truths) -> dict[str, rs.Classifier]:
+    return {"original": truths["original"], "unlearned": truths["hd"], "reference": truths["reference"]}
+
+
+@pytest.fixture(scope="module")
+def audited(models, slanted) -> rs.Audit:
+    return rs.audit(**models, task=slanted, curve=CURVE, measures=SOME)
+
+
+def test_a_true_record_comes_out_again_to_the_last_bit(audited, models, slanted, tmp_path):
+    audited.save(tmp_path)
+    found = rs.rerun(tmp_path, **models, task=slanted)
+    assert found.equal
+    assert found.found == found.notes == []
+    assert found.verdict == "SHALLOW"
+    assert found.readings == sum(len(v) for r in audited.records.values() for v in r.readings.values())
+
+
+@pytest.mark.parametrize("reference", ["proxy:0.5", None])
+def test_what_the_audit_made_itself_is_made_again(truths, slanted, stripes_training, tmp_path, reference):
+    quick = dataclasses.replace(stripes_training, epochs=1)
+    two = {"original": truths["original"], "unlearned": truths["hd"]}
+    given = {"task": slanted, "curve": CURVE, "measures": (), "seed": 3, "pretraining": quick}
+    rs.audit(**two, reference=reference, **given).save(tmp_path)
+    found = rs.rerun(tmp_path, **two, task=slanted)
+    assert found.equal, found
+    with pytest.raises(rs.InputError, match="give these models and no other"):
+        rs.rerun(tmp_path, **two, reference=truths["reference"], task=slanted)
+
+
+def test_settings_are_those_of_the_audit_and_not_the_defaults(models, slanted, tmp_path):
+    curve = rs.measure.InformationCurve(last=2, epochs=1, ratio="1:1", folds=3, seed=5)
+    rs.audit(**models, task=slanted, curve=curve, measures=(), rules=Rules(margin=0.3)).save(tmp_path)
+    assert rs.rerun(tmp_path, **models, task=slanted).equal
+
+
+def forged(audited: rs.Audit, change) -> rs.Audit:
+    """An audit that is sound in itself: every hash and number follows from a record that was made up."""
+    body = audited.records["unlearned"].model_dump() | {"arrays": dict(audited.records["unlearned"].arrays)}
+    change(body)
+    records = dict(audited.records) | {"unlearned": Record(**body)}
+    return rs.Audit(audit_report(records, rules=Rules(), reasons=audited.report.not_assessed), records)
+
+
+def test_a_reading_that_was_made_up_is_found(audited, models, slanted, tmp_path):
+    forged(audited, lambda body: body["readings"]["recovery"].update(recovery=0.25)).save(tmp_path)
+    assert rs.verify(tmp_path) == []
+    found = rs.rerun(tmp_path, **models, task=slanted)
+    assert len(found.found) == 1
+    assert "unlearned recovery recovery is 0.25, but was measured anew as" in found.found[0]
+    assert not found.equal
+
+
+def test_terms_that_were_made_up_are_found_by_the_verdict(audited, models, slanted, tmp_path):
+    """The reference's terms in place of its own, under its own mean: only the IDI can tell."""
+    theirs = audited.records["reference"].arrays["information.terms"]
+    made_up = forged(audited, lambda body: body["arrays"].update({"information.terms": theirs}))
+    assert made_up.verdict == "FORGOTTEN"
+    made_up.save(tmp_path)
+    assert rs.verify(tmp_path) == []
+    found = rs.rerun(tmp_path, **models, task=slanted)
+    assert found.moved == {}
+    assert found.found == ["the verdict is FORGOTTEN, but the readings made anew give SHALLOW"]
+
+
+def test_small_moves_are_told_and_allowed_up_to_the_tolerance(audited, models, slanted, tmp_path):
+    before = audited.records["unlearned"].readings["recovery"]["recovery"]
+    forged(audited, lambda body: body["readings"]["recovery"].update(recovery=before - 0.004)).save(tmp_path)
+    found = rs.rerun(tmp_path, **models, task=slanted)
+    assert found.found == []
+    assert found.moved == {"unlearned recovery recovery": pytest.approx(0.004)}
+    assert not found.equal
+    assert "equal bits were to be expected" in found.notes[0]
+    assert rs.rerun(tmp_path, **models, task=slanted, tolerance=0.001).found
+
+
+def test_a_report_that_does_not_follow_is_not_measured(audited, models, slanted, tmp_path, monkeypatch):
+    audited.save(tmp_path)
+    (tmp_path / "report.md").write_text("# FORGOTTEN\n")
+    monkeypatch.setattr(rerunning, "read_models", None)
+    assert "report.md" in rs.rerun(tmp_path, **models, task=slanted).found[0]
+
+
+def test_others_are_refused_before_anything_is_measured(
+    audited, models, truths, slanted, stripes, tmp_path, monkeypatch
+):
+    audited.save(tmp_path)
+    monkeypatch.setattr(rerunning, "read_models", None)
+    says = "the unlearned model is not the unlearned of the audit: its weights have the hash"
+    with pytest.raises(rs.InputError, match=says):
+        rs.rerun(tmp_path, **(models | {"unlearned": truths["retrain"]}), task=slanted)
+    with pytest.raises(rs.InputError, match="the splits forget, retain, test, forget_test of stripes differ"):
+        rs.rerun(tmp_path, **models, task=rs.forget_classes(stripes, 1))
+    with pytest.raises(rs.InputError, match="needs its task"):
+        rs.rerun(tmp_path, **models)
+    with pytest.raises(rs.InputError, match="original and unlearned and reference"):
+        rs.rerun(tmp_path, original=models["original"], unlearned=models["unlearned"], task=slanted)
+    with pytest.raises(rs.InputError, match="tolerance"):
+        rs.rerun(tmp_path, **models, task=slanted, tolerance=-1)
+
+
+def test_a_measure_that_is_not_installed_is_named(audited, models, slanted, tmp_path):
+    def rename(body):
+        body["readings"]["aura"] = body["readings"].pop("mia")
+        body["measures"]["aura"] = body["measures"].pop("mia")
+
+    forged(audited, rename).save(tmp_path)
+    with pytest.raises(rs.InputError, match="a reading of aura, which no measure here gives"):
+        rs.rerun(tmp_path, **models, task=slanted)
+
+
+def test_settings_of_another_version_are_named(audited, models, slanted, tmp_path):
+    forged(audited, lambda body: body["measures"]["mia"].update(kernel="rbf")).save(tmp_path)
+    with pytest.raises(
+        rs.InputError, match="settings of Membership in the record are not those of this version"
+    ):
+        rs.rerun(tmp_path, **models, task=slanted)
+
+
+def saved(model: rs.Classifier, task: rs.ForgetTask, path, *, outputs=True, features=True) -> rs.Saved:
+    arrays = {}
+    if outputs:
+        arrays |= {f"{name}_logits": logits(model, split).numpy() for name, split in task.splits.items()}
+        arrays |= {f"{name}_labels": split.labels.numpy() for name, split in task.splits.items()}
+    if features:
+        forget, retain = (pooled(model, split, [5])[5][:40].numpy() for split in (task.forget, task.retain))
+        arrays |= {"block5": np.concatenate([forget, retain]), "labels": np.arange(80) < 40}
+    np.savez(path, **arrays)
+    return rs.read_saved(path)
+
+
+@pytest.mark.parametrize("kinds", [{"features": False}, {"outputs": False}, {}])
+def test_saved_files_are_read_again(models, slanted, tmp_path, kinds):
+    held = {role: saved(model, slanted, tmp_path / f"{role}.npz", **kinds) for role, model in models.items()}
+    found = rs.audit(**held)
+    found.save(tmp_path / "audit")
+    assert rs.verify(tmp_path / "audit") == []
+    again = {role: saved(model, slanted, tmp_path / "again.npz") for role, model in models.items()}
+    assert rs.rerun(tmp_path / "audit", **again).equal  # what was saved besides does not matter
+    with pytest.raises(rs.InputError, match="the original model is not the original of the audit"):
+        rs.rerun(tmp_path / "audit", **(again | {"original": again["reference"]}))
+    with pytest.raises(rs.InputError, match=r"it has no (outputs|features)"):
+        rs.rerun(tmp_path / "audit", **(again | {"original": rs.Saved()}))
