@@ -9,7 +9,7 @@ import residua as rs
 from residua.cli import cells, controls, main, options
 from residua.compare import Rules
 from residua.record import Record
-from residua.report import fooled_table, verdict_table
+from residua.report import AuditReport, control_reports, fooled_table, verdict_table
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -39,7 +39,7 @@ def test_controls_run_and_a_second_run_makes_nothing_anew(small, tmp_path, capsy
     table = (tmp_path / "c/table.md").read_text()
     for row in ROWS:
         assert f"| {row} |" in table
-    records = [Record.read(path) for path in sorted((tmp_path / "c").glob("*.json"))]
+    records = [Record.read(path) for path in sorted((tmp_path / "c/evidence").glob("*.json"))]
     assert len(records) == len(ROWS) + 1
     drawn = {record.method["label"]: record.seeds["method"] for record in records}
     assert drawn["Retrain"] != drawn["Second Retrain"]
@@ -48,7 +48,10 @@ def test_controls_run_and_a_second_run_makes_nothing_anew(small, tmp_path, capsy
     }
     for cheat in ("Original", "HD", "Masking", "Router", "Smoothing", "Random"):
         assert cells_of[cheat][1] == "0", "FORGOTTEN"
-    matrix = fooled_table(records)
+    saved = sorted((tmp_path / "c").glob("*.json"))
+    reports = [AuditReport.model_validate_json(path.read_text()) for path in saved]
+    assert len(reports) == len(ROWS)
+    matrix = fooled_table(reports)
     fooled = {row[0]: dict(zip(matrix.columns, row, strict=True)) for row in matrix.rows}
     assert fooled["UA"]["HD"] == fooled["UA"]["Masking"] == "100", "outputs are fooled"
     assert fooled["MI.5"]["HD"] == fooled["MI.5"]["Router"] == "0", "the inside is not"
@@ -59,8 +62,8 @@ def test_controls_run_and_a_second_run_makes_nothing_anew(small, tmp_path, capsy
 
 def test_a_missed_bar_is_said():
     """A second Retrain that is called SHALLOW, by planted records."""
-    assert "MISSED" in str(verdict_table(planted(second=1.0), Rules()).rows)
-    held = verdict_table(planted(second=0.0), Rules())
+    assert "MISSED" in str(verdict_table(control_reports(planted(second=1.0), Rules())).rows)
+    held = verdict_table(control_reports(planted(second=0.0), Rules()))
     assert [row[-1] for row in held.rows if row[0] == "Second Retrain"] == ["met"]
 
 

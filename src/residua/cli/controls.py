@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +18,7 @@ from residua.errors import InputError
 from residua.files import check_place, write_atomically
 from residua.measure import InformationCurve
 from residua.recipes import Scale
-from residua.report import fooled_table, verdict_table
+from residua.report import control_reports, fooled_table, verdict_table
 
 # Far from Original's seeds, and from each other: the two Retrains must be independent.
 REFERENCE_SEEDS, SECOND_SEEDS = 1000, 2000
@@ -39,7 +40,8 @@ def controls(
 ) -> None:
     """Audit Original, HD, a second Retrain, Random and three cheats, and count the verdicts.
 
-    Records that are in --out already are not made again, so a run that was stopped goes on.
+    --out gets the tables, the report of every audit, and under evidence/ what was measured, which is much
+    larger. What is there already is not made again, so a run that was stopped goes on.
     """
     rules = Rules(margin=margin)
     check_place(out / "table.md")
@@ -57,19 +59,27 @@ def controls(
             measures=(*NEEDED, *BESIDE, InformationCurve()),
             command=command_line(),
         )
-        records = records_of(setting, cells, out, jobs)
-    tables = [verdict_table(records, rules), fooled_table(records)]
+        reports = control_reports(records_of(setting, cells, out / "evidence", jobs), rules)
+    for report in reports:
+        name = f"seed{report.about['seed']}-{_file_name(report.about['control'])}.json"
+        data = f"{report.model_dump_json(indent=1)}\n"
+        write_atomically(out / name, functools.partial(Path.write_text, data=data, encoding="utf-8"))
+    tables = [verdict_table(reports), fooled_table(reports)]
     text = "\n".join(table.markdown() for table in tables)
     write_atomically(out / "table.md", lambda part: part.write_text(text, "utf-8"))
     for table in tables:
         show(table)
-    say(f"Records and tables are in {out}/.")
+    say(f"Tables and reports are in {out}/.")
 
 
 def _cells(seed: int) -> list[Cell]:
     drawn = dict.fromkeys(("Original", "Retrain", "HD", "Random", *CHEATS), REFERENCE_SEEDS + seed)
     drawn["Second Retrain"] = SECOND_SEEDS + seed
     return [
-        Cell(f"seed{seed}-{row.lower().replace(' ', '-')}", row.removeprefix("Second "), row, seed, of_row)
+        Cell(f"seed{seed}-{_file_name(row)}", row.removeprefix("Second "), row, seed, of_row)
         for row, of_row in drawn.items()
     ]
+
+
+def _file_name(row: str) -> str:
+    return row.lower().replace(" ", "-")

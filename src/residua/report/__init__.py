@@ -5,7 +5,7 @@ from __future__ import annotations
 from residua.report.audit import AuditReport, IdiPart, audit_report, differences
 from residua.report.calibration import calibration_figure, calibration_table
 from residua.report.catalogue import catalogue_table
-from residua.report.controls import fooled_table, verdict_table
+from residua.report.controls import control_reports, fooled_table, verdict_table
 from residua.report.information import information_table
 from residua.report.likelihood_ratio import ulira_table
 from residua.report.metrics import metrics_data, metrics_table
@@ -21,6 +21,7 @@ __all__ = [
     "calibration_figure",
     "calibration_table",
     "catalogue_table",
+    "control_reports",
     "differences",
     "fooled_table",
     "information_table",

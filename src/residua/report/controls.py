@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from residua.compare import Rules, metrics, readings_of
+from residua.compare import Rules
 from residua.compare.verdict import WORDS, Word
 from residua.record import Record
 from residua.report.audit import AuditReport, audit_report
@@ -28,25 +28,28 @@ BARS: dict[str, tuple[tuple[Word, str, float], ...]] = {
 }
 
 
-def control_reports(records: Sequence[Record], rules: Rules) -> dict[tuple[str, int], AuditReport]:
-    """The audit of each control of each seed, against that seed's Original and Retrain."""
-    found = {}
+def control_reports(records: Sequence[Record], rules: Rules) -> list[AuditReport]:
+    """The audit of each control of each seed, against that seed's Original and Retrain.
+
+    Everything in the tables follows from these; the records, which are many times as large, are named in them by hash.
+    """
+    found = []
     for seed, of in _by_seed(records).items():
         if not {"Original", REFERENCE} <= set(of):
             continue
         for row, record in of.items():
             if row != REFERENCE:
                 roles = {"unlearned": record, "original": of["Original"], "reference": of[REFERENCE]}
-                found[row, seed] = audit_report(roles, rules=rules)
+                about = {"control": row, "seed": seed, "setting": setting_line(record).split(", seed ")[0]}
+                found.append(audit_report(roles, rules=rules, about=about))
     return found
 
 
-def verdict_table(records: Sequence[Record], rules: Rules) -> Table:
+def verdict_table(reports: Sequence[AuditReport]) -> Table:
     """How often each control gets each word, and whether that is within its bar."""
-    reports = control_reports(records, rules)
     rows = []
-    for row in dict.fromkeys(row for row, _ in reports):
-        words = Counter(report.verdict for (of, _), report in reports.items() if of == row)
+    for row in dict.fromkeys(report.about["control"] for report in reports):
+        words = Counter(report.verdict for report in reports if report.about["control"] == row)
         total = sum(words.values())
         held = [
             words[word] / total <= share if side == "at most" else words[word] / total >= share
@@ -55,41 +58,32 @@ def verdict_table(records: Sequence[Record], rules: Rules) -> Table:
         bar = "; ".join(f"{word} {side} {100 * share:.0f} %" for word, side, share in BARS.get(row, ()))
         kept = ("met" if all(held) else "MISSED") if held else ""
         rows.append((row, *(str(words[word]) for word in WORDS), bar, kept))
-    seeds = len({seed for _, seed in reports})
+    seeds = len({report.about["seed"] for report in reports})
+    rules = reports[0].settings
     return Table(
-        title=f"{setting_line(records[0]).split(', seed ')[0]}: verdicts on models whose truth is known, {seeds} seeds",
+        title=f"{reports[0].about['setting']}: verdicts on models whose truth is known, {seeds} seeds",
         columns=("Model", *WORDS, "Bar", ""),
         rows=tuple(rows),
-        note=f"Margin {rules.margin:g}, level {rules.level:g}, utility {rules.utility:g}. Each seed has its own "
-        f"Original and {REFERENCE}.",
+        note=f"Margin {rules['margin']:g}, level {rules['level']:g}, utility {rules['utility']:g}. Each seed has its "
+        f"own Original and {REFERENCE}.",
     )
 
 
-def fooled_table(records: Sequence[Record]) -> Table:
+def fooled_table(reports: Sequence[AuditReport]) -> Table:
     """In what share of seeds a metric places a control nearer the reference than Original.
 
     For cheats that is the share in which it is fooled. Only seeds count in which the metric tells
     Original and the reference apart at all; `none` if there are none.
     """
-    values = {
-        seed: {
-            row: metrics(
-                readings_of(record),
-                original=readings_of(of["Original"]),
-                reference=readings_of(of[REFERENCE]),
-            ).values
-            for row, record in of.items()
-        }
-        for seed, of in _by_seed(records).items()
-        if {"Original", REFERENCE} <= set(of)
-    }
-    names = headlines(list(dict.fromkeys(n for of in values.values() for v in of.values() for n in v)))
-    shown = dict.fromkeys(row for of in values.values() for row in of if row not in ("Original", REFERENCE))
+    names = headlines(
+        list(dict.fromkeys(n for report in reports for of in report.metrics.values() for n in of))
+    )
+    shown = dict.fromkeys(r.about["control"] for r in reports if r.about["control"] != "Original")
     rows = []
     for name in names:
         cells = []
         for row in shown:
-            nearer = list(_nearer(values, row, name))
+            nearer = list(_nearer([r.metrics for r in reports if r.about["control"] == row], name))
             cells.append(f"{100 * sum(nearer) / len(nearer):.0f}" if nearer else "none")
         if any(cell != "none" for cell in cells):
             rows.append((name, *cells))
@@ -102,10 +96,10 @@ def fooled_table(records: Sequence[Record]) -> Table:
     )
 
 
-def _nearer(values: Mapping[int, Mapping[str, Mapping[str, float]]], row: str, name: str) -> Iterator[bool]:
-    for of in values.values():
-        if all(name in of.get(model, {}) for model in (row, "Original", REFERENCE)):
-            value, original, reference = (of[model][name] for model in (row, "Original", REFERENCE))
+def _nearer(seeds: Sequence[Mapping[str, Mapping[str, float]]], name: str) -> Iterator[bool]:
+    for of in seeds:
+        if all(name in of[role] for role in ("unlearned", "original", "reference")):
+            value, original, reference = (of[role][name] for role in ("unlearned", "original", "reference"))
             if abs(original - reference) > 1e-9:
                 yield abs(value - reference) < abs(value - original)
 
