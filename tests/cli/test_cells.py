@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
 from concurrent.futures import Future
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -127,3 +134,35 @@ def test_an_original_that_is_there_is_not_trained_and_what_cannot_be_done_is_lef
     assert "trained" not in capsys.readouterr().err
     with pytest.raises(TypeError):  # another seed's Original is not there
         list(run_cells(random, cells_of(1, "HD"), 1))
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
+def test_a_run_that_is_told_to_stop_stops_its_workers_too(tmp_path):
+    """Workers that outlive their run would take the machine for hours."""
+    words = [sys.executable, "-m", "residua", "catalogue", "--jobs", "2", "--out", str(tmp_path / "c")]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True) as run:
+        try:
+            deadline = time.monotonic() + 120
+            while len(_session(run.pid)) < 4 and run.poll() is None:  # itself, the tracker, two workers
+                assert time.monotonic() < deadline, "no worker was started"
+                time.sleep(0.2)
+            run.terminate()
+            assert run.wait(60) == 130
+            assert "interrupted" in run.stderr.read()
+            while _session(run.pid):
+                assert time.monotonic() < deadline, "a worker was left behind"
+                time.sleep(0.2)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(run.pid, signal.SIGKILL)
+
+
+def _session(leader: int) -> list[str]:
+    """Processes of this session that are not over, from /proc."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, _, session, *_ = stat.read_text().rpartition(")")[2].split()
+            if int(session) == leader and state != "Z":
+                found.append(stat.parent.name)
+    return found

@@ -6,6 +6,7 @@ has 1 for not forgotten and 2 for undetermined, `verify` 1 for a report that doe
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version as installed_version
@@ -95,5 +96,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run() -> None:
-    """The `residua` command."""
+    """The `residua` command. Being told to stop is being interrupted: workers are stopped too."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -131,32 +131,28 @@ def run_cells(setting: Setting, cells: Iterable[Cell], jobs: int) -> Iterator[Re
         bar = progress.add_task("models", total=sum(len(job.cells) for job in waiting))
         running: dict[Future, Job] = {}
         accuracies: dict[int, Mapping[str, float]] = {}  # of each Original that is there
-        try:
-            while running or waiting:
-                ready = [job for job in waiting if job.seed in accuracies or not job.needs_original]
-                for job in ready[: jobs - len(running)]:
-                    waiting.remove(job)
-                    future: Future
-                    if job.cells:
-                        future = pool.submit(_run_in_a_row, setting, job.cells, accuracies.get(job.seed))
-                    else:
-                        future = pool.submit(_original, setting, job.seed)
-                    running[future] = job
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    job = running.pop(future)
-                    if not job.cells:
-                        accuracies[job.seed], seconds = future.result()
-                        if seconds is not None:
-                            say(f"seed {job.seed}: Original trained in {seconds:.1f} s")
-                        continue
-                    for cell, (record, words) in zip(job.cells, future.result(), strict=True):
-                        progress.update(bar, advance=1, description=f"seed {job.seed}: {cell.row} done")
-                        say(f"seed {job.seed}: {words}")
-                        if record is not None:
-                            yield record
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        while running or waiting:
+            ready = [job for job in waiting if job.seed in accuracies or not job.needs_original]
+            for job in ready[: jobs - len(running)]:
+                waiting.remove(job)
+                future: Future
+                if job.cells:
+                    future = pool.submit(_run_in_a_row, setting, job.cells, accuracies.get(job.seed))
+                else:
+                    future = pool.submit(_original, setting, job.seed)
+                running[future] = job
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                job = running.pop(future)
+                if not job.cells:
+                    accuracies[job.seed], seconds = future.result()
+                    if seconds is not None:
+                        say(f"seed {job.seed}: Original trained in {seconds:.1f} s")
+                    continue
+                for cell, (record, words) in zip(job.cells, future.result(), strict=True):
+                    progress.update(bar, advance=1, description=f"seed {job.seed}: {cell.row} done")
+                    say(f"seed {job.seed}: {words}")
+                    if record is not None:
+                        yield record
 
 
 class _Here(Executor):
@@ -171,11 +167,21 @@ class _Here(Executor):
         return future
 
 
-def side_by_side(jobs: int) -> Executor:
+@contextlib.contextmanager
+def side_by_side(jobs: int) -> Iterator[Executor]:
     """So many processes of one thread each; one job runs in this process, with all of its threads."""
     if jobs == 1:
-        return _Here()
-    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_one_thread)
+        yield _Here()
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_one_thread) as pool:
+        try:
+            yield pool
+        except BaseException:
+            # Nobody waits for what they are at; left alone, they would outlive this process.
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in active_children():
+                worker.terminate()
+            raise
 
 
 def _one_thread() -> None:

@@ -10,7 +10,7 @@ import typer
 
 from residua.audit import BESIDE, NEEDED
 from residua.cheats import CHEATS
-from residua.cli.cells import Cell, Setting, kept_in, records_of
+from residua.cli.cells import Cell, Setting, file_name, kept_in, records_of
 from residua.cli.console import say, show
 from residua.cli.options import DataOption, ForgetOption, command_line, open_task
 from residua.compare import Rules
@@ -61,7 +61,7 @@ def controls(
         )
         reports = control_reports(records_of(setting, cells, out / "evidence", jobs), rules)
     for report in reports:
-        name = f"seed{report.about['seed']}-{_file_name(report.about['control'])}.json"
+        name = f"seed{report.about['seed']}-{file_name(report.about['control'])}.json"
         data = f"{report.model_dump_json(indent=1)}\n"
         write_atomically(out / name, functools.partial(Path.write_text, data=data, encoding="utf-8"))
     tables = [verdict_table(reports), fooled_table(reports)]
@@ -76,10 +76,6 @@ def _cells(seed: int) -> list[Cell]:
     drawn = dict.fromkeys(("Original", "Retrain", "HD", "Random", *CHEATS), REFERENCE_SEEDS + seed)
     drawn["Second Retrain"] = SECOND_SEEDS + seed
     return [
-        Cell(f"seed{seed}-{_file_name(row)}", row.removeprefix("Second "), row, seed, of_row)
+        Cell(f"seed{seed}-{file_name(row)}", row.removeprefix("Second "), row, seed, of_row)
         for row, of_row in drawn.items()
     ]
-
-
-def _file_name(row: str) -> str:
-    return row.lower().replace(" ", "-")

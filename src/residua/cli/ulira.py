@@ -197,16 +197,12 @@ def _make(spec: Spec, plan: Plan, jobs: int) -> None:
         for model, number in np.argwhere(missing).tolist()
     ]
     with side_by_side(jobs) as pool:
-        try:
-            for what, work, cells in (
-                ("shadow models", _train, trainings),
-                ("unlearned models", _score, scorings),
-            ):
-                if cells:
-                    _follow(what, pool, work, cells)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        for what, work, cells in (
+            ("shadow models", _train, trainings),
+            ("unlearned models", _score, scorings),
+        ):
+            if cells:
+                _follow(what, pool, work, cells)
 
 
 def _train(spec: Spec, model: int) -> None:
