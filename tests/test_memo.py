@@ -10,6 +10,7 @@ from torch import nn
 
 import residua as rs
 from residua import outputs
+from residua.adopt import anew
 from residua.memo import Memo, identity
 from residua.outputs import logits, pooled
 
@@ -140,6 +141,15 @@ def test_equal_models_share_a_pass_and_modes_do_not_matter(net, data, runs):
     logits(rs.clone(net), data.test)
     logits(rs.freeze(rs.clone(net)), data.test)
     logits(net.train(), data.test)
+    assert len(runs) == 1
+
+
+def test_how_an_adopted_network_is_drawn_anew_is_no_part_of_what_it_computes(net, data, runs):
+    logits(net, data.test)
+    adopted = rs.clone(net)
+    anew.resnet(adopted)
+    assert "residua_draws" in vars(adopted.blocks[0][0])
+    logits(adopted, data.test)
     assert len(runs) == 1
 
 

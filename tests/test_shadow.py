@@ -171,6 +171,21 @@ def test_scores_are_found_by_method_model_and_set(shadows):
     assert dataclasses.replace(shadows, size=20).find_scores(method, 0, 0) is None
 
 
+def test_scores_of_other_pictures_are_not_taken_for_these(shadows):
+    """A picture that the model was not trained on changes no model, but what is said of it is another score."""
+    shadows.train(0)
+    shadows.score(Original(), 0, 0)
+    own = set(shadows.half(0).tolist())
+    strange = next(example for example in shadows.forget_set(0).tolist() if example not in own)
+    images = shadows.data.train.images.pixels.permute(0, 3, 1, 2).numpy().copy()
+    images[strange] = 255
+    other = dataclasses.replace(shadows, data=codes(images))
+    assert other.find_model(0) is not None
+    assert strange in other.forget_set(0)
+    assert other.find_scores(Original(), 0, 0) is None
+    assert shadows.find_scores(Original(), 0, 0) is not None
+
+
 def test_scores_are_log_odds_finite_where_probabilities_are_not():
     z = torch.tensor([[1.0, 2.0, 0.5], [-1.0, 0.0, 3.0]])
     y = torch.tensor([1, 0])

@@ -15,3 +15,8 @@ class InputError(ValueError):
 
 class Diverged(InputError):
     """The loss stopped being a finite number, so the settings of the training were bad input."""
+
+
+def first_line(error: BaseException) -> str:
+    """What a stranger's error says, short enough for a sentence."""
+    return str(error).splitlines()[0][:120] if str(error) else type(error).__name__

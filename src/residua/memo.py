@@ -14,6 +14,9 @@ Value = TypeVar("Value")
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.memory_format)
 
+# Attributes of a module that its outputs in eval mode do not depend on, or that are looked at elsewhere.
+NO_PART_OF_IT = ("training", "residua_frozen", "residua_draws", "_parameters", "_buffers", "_modules")
+
 
 class Memo(Generic[Value]):
     """The last few values by key, at most `entries` of them and `size` bytes together."""
@@ -69,7 +72,7 @@ def identity(model: nn.Module) -> Hashable | None:
 def _settings(module: nn.Module) -> Hashable | None:
     found: list[Hashable] = []
     for name, value in sorted(vars(module).items()):
-        if name in ("training", "residua_frozen", "_parameters", "_buffers", "_modules"):
+        if name in NO_PART_OF_IT:
             continue
         if "hook" in name and value and not isinstance(value, bool):
             return None

@@ -39,8 +39,8 @@ class Shadows:
     on, then the same unlearning. Candidates are the images of class `of_class` (all where None) that the
     training data hold once; sets share no example until the candidates are used up, then they are drawn anew.
 
-    Neither a model nor a set depends on how many there are: more can be added later. Each is found in
-    `folder` by the content of all that it depends on, and made where it is not there or damaged.
+    Neither a model nor a set depends on how many there are: more can be added later. Models are found in
+    `folder`, and scores beside it, by the content of what they depend on, but for device and precision.
     """
 
     data: Dataset
@@ -100,7 +100,7 @@ class Shadows:
         return torch.randperm(n, generator=torch.Generator().manual_seed(seed))
 
     def model_key(self, model: int) -> str:
-        """Equal where everything is equal that the trained weights depend on."""
+        """Equal where data, network, settings and draws are; device and precision have no part in it."""
         if model not in self._keys:
             half = self.data.train.subset(self.half(model))
             self._keys[model] = _key(
@@ -139,12 +139,17 @@ class Shadows:
         return found if weights_digest(found) == record.method["weights"] else None
 
     def find_scores(self, method: Unlearner, model: int, number: int) -> Record | None:
-        """What was seen of this model after it had unlearned this set, if it is there and whole."""
+        """What was seen of this model after it had unlearned this set, if it is there and whole.
+
+        The key knows the examples that the model was trained on; what the others were is in the record.
+        """
         path = self._scores(method) / f"{self.score_key(method, model, number)}.json"
         try:
-            return Record.read(path)
+            record = Record.read(path)
         except InputError:
             return None
+        examples = self.data.train.subset(self.forget_set(number)).digest()
+        return record if record.setting.get("examples", examples) == examples else None
 
     def _scores(self, method: Unlearner) -> Path:
         return (
@@ -194,7 +199,7 @@ class Shadows:
         split = self.data.train.subset(asked)
         record = Record(
             name=key,
-            setting={"model": model, "set": number},
+            setting={"model": model, "set": number, "examples": split.digest()},
             method=describe(method) | {"original": weights_digest(shadow)},
             seeds={"method": _number(key), "shadows": self.seed},
             readings={},

@@ -332,6 +332,33 @@ def test_a_sequence_is_cut_at_its_weights(case):
     rs.reinitialise(adopted)
 
 
+class Held(nn.Module):
+    """A network whose own part has the name that DataParallel gives to what it holds."""
+
+    def __init__(self):
+        super().__init__()
+        self.module = nn.Sequential(layer(3, 4), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 5))
+
+    def forward(self, x):
+        return -self.module(x)
+
+
+def test_what_was_put_around_a_network_is_taken_off_and_nothing_more(net):
+    with rs.seeded(0):
+        held = Held().eval()
+    for wrapped in (
+        held,
+        torch.compile(held, backend="eager"),
+        nn.DataParallel(torch.compile(held, backend="eager")),
+        torch.compile(nn.DataParallel(held), backend="eager"),
+    ):
+        adopted = rs.adopt(wrapped, ["module.0"], IMAGES)
+        with torch.no_grad():
+            torch.testing.assert_close(adopted(IMAGES), held(IMAGES), atol=1e-5, rtol=0)
+    for wrapped in (torch.compile(net, backend="eager"), nn.DataParallel(net)):
+        assert rs.adopt(wrapped).architecture == net.architecture
+
+
 def test_our_own_networks_are_copied(net):
     adopted = rs.adopt(net)
     assert weights_digest(adopted) == weights_digest(net)

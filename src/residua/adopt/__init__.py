@@ -14,12 +14,14 @@ from residua.adopt.cutting import boundaries, cut
 from residua.adopt.families import recognise
 from residua.adopt.sequential import in_sequence
 from residua.classifier import Classifier
-from residua.errors import InputError
+from residua.errors import InputError, first_line
 
 __all__ = ["adopt", "logits_of"]
 
 TOLERANCE = 1e-5
 SIDES = (32, 28, 64, 224, 8)
+# What is put around a network, and under which name it holds it.
+WRAPPERS = {"DataParallel": "module", "DistributedDataParallel": "module", "OptimizedModule": "_orig_mod"}
 
 
 def adopt(module: nn.Module, cuts: Sequence[str] | None = None, example: Tensor | None = None) -> Classifier:
@@ -34,11 +36,12 @@ def adopt(module: nn.Module, cuts: Sequence[str] | None = None, example: Tensor 
         raise InputError(f"a {type(module).__name__} cannot be adopted; pass an nn.Module")
     if isinstance(cuts, str) or (cuts is not None and not cuts):
         raise InputError(f"cuts is {cuts!r}, expected a list of names of submodules; give at least one")
+    module = _unwrapped(module)
     if isinstance(module, Classifier) and cuts is None:
         return copy.deepcopy(module).eval()
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(0)
-        given = _copied(_unwrapped(module))
+        given = _copied(module)
         batch = _example(given, example)
         adopted = _taken_apart(_copied(given), cuts, batch)
         _check(given, adopted, batch)
@@ -66,9 +69,9 @@ def logits_of(output: Any) -> Tensor:
 
 def _unwrapped(module: nn.Module) -> nn.Module:
     """Without what was put around the network for speed."""
-    for name in ("module", "_orig_mod"):
-        if type(module).__name__ in ("DataParallel", "DistributedDataParallel", "OptimizedModule"):
-            module = getattr(module, name, module)
+    while (inside := WRAPPERS.get(type(module).__name__)) in module._modules:
+        # Not by getattr: what is compiled answers for the attributes of what it holds.
+        module = module._modules[inside]  # type: ignore[assignment]
     return module
 
 
@@ -77,7 +80,7 @@ def _copied(module: nn.Module) -> nn.Module:
         return copy.deepcopy(module).requires_grad_(True).eval()
     except Exception as error:
         raise InputError(
-            f"{type(module).__name__} cannot be copied ({error}); keep no computed tensors or open files in it"
+            f"{type(module).__name__} cannot be copied ({first_line(error)}); keep no computed tensors or open files in it"
         ) from error
 
 
@@ -124,7 +127,7 @@ def _example(module: nn.Module, example: Tensor | None) -> Tensor:
         except Exception as error:
             raise InputError(
                 f"{type(module).__name__} does not take the example of shape {tuple(example.shape)} "
-                f"({_first_line(error)}); pass a batch that it takes"
+                f"({first_line(error)}); pass a batch that it takes"
             ) from error
         return example
     for shape in _guesses(module):
@@ -180,7 +183,7 @@ def _check(module: nn.Module, adopted: Classifier, batch: Tensor) -> None:
                 raise
             except Exception as error:
                 raise InputError(
-                    f"{type(module).__name__} does not run in {mode} mode ({_first_line(error)}); "
+                    f"{type(module).__name__} does not run in {mode} mode ({first_line(error)}); "
                     "pass an example that it takes in both modes"
                 ) from error
         if not torch.isfinite(found[0]).all():
@@ -221,7 +224,3 @@ def _without_side_effects(adopted: Classifier, batch: Tensor) -> Classifier:
         z = found
     adopted.blocks, adopted.pool, adopted.head = nn.ModuleList(parts[:-2]), parts[-2], parts[-1]
     return adopted
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__

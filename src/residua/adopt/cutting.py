@@ -15,7 +15,7 @@ from torch import Tensor, fx, nn
 
 from residua.adopt import anew
 from residua.classifier import Classifier
-from residua.errors import InputError
+from residua.errors import InputError, first_line
 
 
 def cut(module: nn.Module, cuts: Sequence[str], example: Tensor) -> Classifier:
@@ -71,7 +71,7 @@ class Traced:
                 self.tensors, fewer = Shapes(whole).of(example), Shapes(whole).of(example[1:])
         except Exception as error:  # it ran as it was written, but not as it was traced
             raise InputError(
-                f"the forward of {type(module).__name__} does not run as torch.fx sees it ({error}); "
+                f"the forward of {type(module).__name__} does not run as torch.fx sees it ({first_line(error)}); "
                 "keep what depends on data inside submodules"
             ) from error
         by_sample = {node for node, shape in self.tensors.items() if shape[:1] != fewer[node][:1]}
@@ -222,7 +222,7 @@ def _trace(module: nn.Module, cuts: Sequence[str]) -> tuple[fx.Graph, dict[str, 
         graph = tracer.trace(module)
     except Exception as error:  # the forward is anybody's, and so are its errors
         raise InputError(
-            f"the forward of {type(module).__name__} cannot be traced ({str(error).splitlines()[0] if str(error) else error!r}); "
+            f"the forward of {type(module).__name__} cannot be traced ({first_line(error)}); "
             "let it take one tensor and keep branches that depend on data inside submodules"
         ) from error
     inputs = [node for node in graph.nodes if node.op == "placeholder"]

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from residua.adopt import anew
 from residua.classifier import Classifier
-from residua.errors import InputError
+from residua.errors import InputError, first_line
 from residua.networks.vit import ClassToken
 
 
@@ -31,7 +31,7 @@ def recognise(module: nn.Module) -> Classifier | None:
                     return take_apart(module)
                 except (AttributeError, TypeError, IndexError) as error:
                     raise InputError(
-                        f"this {name} of {package} is built otherwise than expected ({error}); give cuts"
+                        f"this {name} of {package} is built otherwise than expected ({first_line(error)}); give cuts"
                     ) from error
     return None
 

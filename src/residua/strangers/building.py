@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from residua.errors import InputError
+from residua.errors import InputError, first_line
 from residua.networks import NETWORKS
 
 Network = str | Callable[..., nn.Module]
@@ -80,6 +80,5 @@ def importable_here() -> Iterator[None]:
 
 
 def in_short(error: BaseException) -> str:
-    return (
-        f"{type(error).__name__}: {str(error).splitlines()[0][:120]}" if str(error) else type(error).__name__
-    )
+    kind = type(error).__name__
+    return f"{kind}: {first_line(error)}" if str(error) else kind
