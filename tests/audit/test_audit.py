@@ -295,6 +295,28 @@ def test_features_alone_accuse_the_encoder(truths, slanted, tmp_path):
     assert "outputs: not assessed" in innocent.sentence
 
 
+def test_outputs_and_features_together_find_what_neither_finds_alone(truths, slanted, tmp_path):
+    def saved(name: str) -> rs.Saved:
+        outputs = saved_outputs(truths[name], slanted, tmp_path / "x.npz")
+        return rs.Saved(outputs, saved_features(truths[name], slanted, tmp_path / "y.npz"))
+
+    before, never = saved("original"), saved("reference")
+    found = rs.audit(original=before, unlearned=saved("hd"), reference=never)
+    assert found.verdict == "SHALLOW"
+    assert found.report.tier == "features and outputs"
+    assert found.idi.value == 1
+    assert found.report.tests["outputs"].closer_to == "reference"
+    assert found.metrics["unlearned"].keys() >= {"UA", "RA", "TA", "JSD", "MI.5", "IDI"}
+    assert set(found.report.not_assessed) == {"weights"}
+    assert rs.audit(original=before, unlearned=never, reference=never).verdict == "FORGOTTEN"
+    found.save(tmp_path / "audit")
+    assert rs.verify(tmp_path / "audit") == []
+    partly = rs.audit(original=before, unlearned=saved("hd"), reference=rs.Saved(outputs=never.outputs))
+    assert partly.idi is None
+    assert partly.report.not_assessed["white-box"] == "nothing that tells it was saved of reference"
+    assert "white-box: not assessed" in partly.sentence
+
+
 def test_saved_files_of_other_samples_are_refused(truths, slanted, tmp_path):
     one = saved_outputs(truths["hd"], slanted, tmp_path / "x.npz")
     np.savez(tmp_path / "y.npz", forget_logits=np.zeros((30, 4)))

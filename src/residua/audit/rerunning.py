@@ -24,7 +24,8 @@ from residua.saved import Saved
 from residua.task import ForgetTask
 from residua.training import Pretraining
 
-TOLERANCE = 0.01
+# One of fifty images that decides otherwise; curves move far less (docs/verdict.md).
+TOLERANCE = 0.02
 
 
 @dataclass(frozen=True)

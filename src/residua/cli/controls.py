@@ -57,7 +57,7 @@ def controls(
             forget=forget,
             scale=scale,
             weights=weights or Path(passing),
-            measures=(*NEEDED, *BESIDE, InformationCurve()),
+            measures=(InformationCurve(), *NEEDED, *BESIDE),
             command=command_line(),
         )
         for record in run_cells(setting, missing, jobs):
