@@ -9,12 +9,13 @@ import pytest
 import torch
 
 import residua as rs
-from residua.audit import check_folder
+from residua.audit import BESIDE, check_folder
 from residua.classifier import weights_digest
 from residua.compare import Rules, idi, readings_of
 from residua.outputs import logits, pooled
 from residua.record import Record
 from residua.report import AuditReport
+from residua.report import audit as report_audit
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -99,6 +100,10 @@ def test_every_number_follows_from_what_was_saved(full, tmp_path):
     assert report.idi.interval == pytest.approx(again.interval)
     assert (tmp_path / "report.md").read_text().startswith("# FORGOTTEN\n")
     assert sum(path.stat().st_size for path in tmp_path.rglob("*")) < 3 << 20
+
+
+def test_the_report_knows_what_is_told_beside_the_verdict():
+    assert {measure.label for measure in BESIDE} == set(report_audit.BESIDE)
 
 
 def edit(path, change) -> None:
