@@ -24,6 +24,7 @@ check: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/throughput.py
 	$(BIN)/python benchmarks/idi_speed.py
+	$(BIN)/python benchmarks/audit_cost.py
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

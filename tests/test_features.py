@@ -44,3 +44,28 @@ def test_features_that_are_no_numbers_are_refused(net, data):
         net.blocks[0][0].weight.fill_(float("nan"))
     with pytest.raises(rs.InputError, match="features of block 2 hold NaN"):
         features(net, data.train, [2])
+
+
+def test_parts_stand_one_after_the_other(net, data):
+    some = [data.train.subset(torch.arange(5)), data.train.subset(torch.arange(100, 103))]
+    found, joined = features(net, some, [2, 5]), features(net, some[0].joined(some[1]), [2, 5])
+    for block in (2, 5):
+        torch.testing.assert_close(found[block], joined[block])
+
+
+def test_a_block_that_works_in_place_spoils_nothing(data):
+    class Zero(torch.nn.Module):
+        def forward(self, x):
+            return x.zero_()
+
+    model = rs.Classifier([torch.nn.Conv2d(1, 2, 3), Zero()], torch.nn.Linear(2, 4), pool=torch.nn.Flatten())
+    split = data.train.subset(torch.arange(3))
+    model.head = torch.nn.Linear(2 * 6 * 6, 4)
+    found = features(model, split, [1, 2])
+    assert found[1].any()
+    assert not found[2].any()
+
+
+def test_blocks_that_are_not_there_are_refused(net, data):
+    with pytest.raises(rs.InputError, match="block 6 does not exist"):
+        features(net, data.train, [6])

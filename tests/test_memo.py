@@ -36,6 +36,21 @@ def test_one_pass_serves_every_measure_that_needs_outputs_or_features(net, task,
     assert len(runs) == 4  # forget, retain, test, forget_test
 
 
+def test_the_information_curve_makes_the_pass_for_those_who_come_after_it(net, task, runs):
+    """To the bit: what is read does not depend on who came first."""
+    alone = {name: pooled(net, split) for name, split in task.splits.items()}
+    said = {name: logits(net, split) for name, split in task.splits.items()}
+    assert len(runs) == 4
+    outputs._passes.clear()
+    rs.measure.InformationCurve(epochs=1, seed=77)(net, task)
+    assert len(runs) == 6  # retain and forget, whole maps
+    for name, split in task.splits.items():
+        assert torch.equal(logits(net, split), said[name])
+        for block, z in pooled(net, split).items():
+            assert torch.equal(z, alone[name][block])
+    assert len(runs) == 8  # the two of the test data
+
+
 def test_what_is_handed_out_can_be_changed_without_harm(net, data):
     first = logits(net, data.test)
     kept = first.clone()

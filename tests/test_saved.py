@@ -52,6 +52,37 @@ def test_features_are_read(tmp_path):
     assert found.labels.tolist() == [1, 1, 0, 0, 0, 0]
 
 
+def test_outputs_and_features_are_told_by_their_names(tmp_path):
+    one, two, both = (tmp_path / f"{name}.npz" for name in ("one", "two", "both"))
+    np.savez(one, **OUTPUTS)
+    np.savez(two, **FEATURES)
+    np.savez_compressed(both, **OUTPUTS, **FEATURES)
+    found = rs.read_saved(both)
+    assert found.outputs.logits.keys() == {"forget", "retain", "test"}
+    assert found.features.blocks.keys() == {4, 12}
+    assert rs.read_saved(one).features is None
+    assert rs.read_saved(two).outputs is None
+    # A hash of what is in it, not of how it is packed; one value less and it is another.
+    assert rs.read_saved(two, one).digests() == found.digests() == rs.read_saved(both).digests()
+    np.savez(one, **spoilt(OUTPUTS, test_logits=OUTPUTS["test_logits"][:3]))
+    assert rs.read_saved(one).digests()["outputs"] != found.digests()["outputs"]
+
+
+def test_two_files_of_a_kind_and_files_of_none_are_refused(tmp_path):
+    np.savez(tmp_path / "one.npz", **OUTPUTS)
+    with pytest.raises(rs.InputError, match="both hold outputs"):
+        rs.read_saved(tmp_path / "one.npz", tmp_path / "one.npz")
+    np.savez(tmp_path / "none.npz")
+    with pytest.raises(rs.InputError, match="is empty"):
+        rs.read_saved(tmp_path / "none.npz")
+    np.savez(tmp_path / "odd.npz", **FEATURES, weights=np.zeros(3))
+    with pytest.raises(rs.InputError, match=r"holds 'weights\.npy'"):
+        rs.read_saved(tmp_path / "odd.npz")
+    np.savez(tmp_path / "part.npz", **OUTPUTS, labels=np.arange(3))
+    with pytest.raises(rs.InputError, match="has no features"):
+        rs.read_saved(tmp_path / "part.npz")
+
+
 def test_the_page_runs_as_printed(tmp_path, monkeypatch, capsys):
     page = (Path(__file__).parents[1] / "docs/saved.md").read_text()
     code = re.search(r"```python\n(.*?)```", page, re.DOTALL)

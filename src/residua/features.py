@@ -13,39 +13,42 @@ from torch import Tensor
 from residua.classifier import Classifier
 from residua.device import memory_budget
 from residua.errors import InputError
+from residua.outputs import observe
 from residua.split import Split
-
-BATCH = 500
 
 
 def features(
-    model: Classifier, split: Split, blocks: Sequence[int], *, budget: int | None = None
+    model: Classifier, parts: Split | Sequence[Split], blocks: Sequence[int], *, budget: int | None = None
 ) -> dict[int, Tensor]:
-    """Z_l of every example for each requested block, in the split's order, in float32.
+    """Z_l of every example for each requested block, in the order of the split (or of several), in float32.
 
     The last block's features are pooled, since its critic begins with the pooling. Maps are kept
     height x width x channels, (N, H, W, C). Beyond `budget` bytes (a quarter of the memory) they
     lie in a temporary file without a name; the numbers are the same. The model is read in eval mode,
-    without augmentation, and left as it was.
+    without augmentation, and left as it was. The pass goes on to the logits and is remembered (`outputs.py`).
     """
-    was_training = model.training
+    parts = [parts] if isinstance(parts, Split) else list(parts)
+    for block in blocks:
+        if not 1 <= block <= model.depth:
+            raise InputError(f"block {block} does not exist; this network has blocks 1 to {model.depth}")
+    batch: dict[int, Tensor] = {}
     stores: dict[int, Tensor] = {}
-    model.eval()
-    try:
-        with torch.inference_mode():
-            start = 0
-            for x, _ in split.batches(BATCH, device=model.device):
-                found = model.features(x, blocks)
-                if model.depth in found:
-                    found[model.depth] = model.pool(found[model.depth])
-                laid = {block: _laid_out(z) for block, z in found.items()}
-                if not stores:
-                    stores = _allocate({block: z.shape[1:] for block, z in laid.items()}, len(split), budget)
-                for block, z in laid.items():
-                    stores[block][start : start + len(x)] = z.float().cpu()
-                start += len(x)
-    finally:
-        model.train(was_training)
+    done = 0
+
+    def see(block: int, z: Tensor) -> None:
+        nonlocal done
+        if block in blocks:
+            batch[block] = _laid_out(z).float().cpu().clone()  # the next block may work in place
+        if block == model.depth:
+            if not stores:
+                shapes = {i: kept.shape[1:] for i, kept in batch.items()}
+                stores.update(_allocate(shapes, sum(len(part) for part in parts), budget))
+            for i, kept in batch.items():
+                stores[i][done : done + len(kept)] = kept
+            done += len(z)
+
+    for part in parts:
+        observe(model, part, see)
     for block, z in stores.items():
         if not all(bool(torch.isfinite(part).all()) for part in z.split(4096)):
             raise InputError(

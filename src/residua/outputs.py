@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -30,6 +30,8 @@ class Pass:
     def size(self) -> int:
         return sum(t.numel() * t.element_size() for t in (self.logits, *self.features.values()))
 
+
+See = Callable[[int, Tensor], None]
 
 _passes: Memo[Pass] = Memo(entries=24, size=min(2 << 30, memory_budget() // 2))
 
@@ -63,12 +65,25 @@ def pooled(model: Classifier, split: Split, blocks: Sequence[int] | None = None)
     return {block: found[block].clone() for block in wanted}
 
 
+def observe(model: Classifier, split: Split, see: See) -> None:
+    """A forward pass that shows each block's whole output to `see`, batch by batch, the last block's pooled.
+
+    It is remembered like any other, so who needs whole maps pays for those who ask later.
+    """
+    found = _run(model, split, "float32", (), see)
+    _passes.put(_key(model, split, "float32"), found, found.size)
+
+
 def _passed(model: Classifier, split: Split, precision: Precision, blocks: Sequence[int]) -> Pass:
     key = _key(model, split, precision)
     found = _passes.get(key)
     if found is None or any(block not in found.features for block in blocks):
         found = _run(model, split, precision, blocks)
         _passes.put(key, found, found.size)
+    if not torch.isfinite(found.logits).all():
+        raise InputError(
+            "the model's outputs are not finite numbers; its weights are damaged or have diverged"
+        )
     return found
 
 
@@ -80,7 +95,9 @@ def _key(model: Classifier, split: Split, precision: Precision) -> Hashable | No
     return function, data, precision, str(model.device), BATCH
 
 
-def _run(model: Classifier, split: Split, precision: Precision, blocks: Sequence[int]) -> Pass:
+def _run(
+    model: Classifier, split: Split, precision: Precision, blocks: Sequence[int], see: See | None = None
+) -> Pass:
     """All blocks' features are kept where they are small, else only those asked for."""
     was_training = model.training
     said: list[Tensor] = []
@@ -91,10 +108,10 @@ def _run(model: Classifier, split: Split, precision: Precision, blocks: Sequence
             for x, _ in split.batches(BATCH, device=model.device):
                 found: dict[int, Tensor] = {}
                 for i, block in enumerate(model.blocks, start=1):
-                    x = block(x)
-                    found[i] = _vector(x)
-                x = model.pool(x)
-                found[model.depth] = x.flatten(1).clone()
+                    x = model.pool(block(x)) if i == model.depth else block(x)
+                    found[i] = x.flatten(1).clone() if i == model.depth else _vector(x)
+                    if see:
+                        see(i, x)
                 said.append(model.head(x).float().cpu())
                 numbers = sum(z.shape[1] for z in found.values())
                 kept = found if 4 * len(split) * numbers <= FEATURES else {i: found[i] for i in blocks}
@@ -105,12 +122,7 @@ def _run(model: Classifier, split: Split, precision: Precision, blocks: Sequence
     if not said:
         nothing = {i: torch.zeros(0, 1) for i in range(1, model.depth + 1)}
         return Pass(torch.zeros(0, split.classes), nothing)
-    result = Pass(torch.cat(said), {i: torch.cat(parts) for i, parts in thought.items()})
-    if not torch.isfinite(result.logits).all():
-        raise InputError(
-            "the model's outputs are not finite numbers; its weights are damaged or have diverged"
-        )
-    return result
+    return Pass(torch.cat(said), {i: torch.cat(parts) for i, parts in thought.items()})
 
 
 def _vector(z: Tensor) -> Tensor:

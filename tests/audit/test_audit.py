@@ -9,12 +9,13 @@ import pytest
 import torch
 
 import residua as rs
-from residua.audit import check_folder
+from residua.audit import BESIDE, check_folder
 from residua.classifier import weights_digest
 from residua.compare import Rules, idi, readings_of
 from residua.outputs import logits, pooled
 from residua.record import Record
 from residua.report import AuditReport
+from residua.report import audit as report_audit
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -99,6 +100,10 @@ def test_every_number_follows_from_what_was_saved(full, tmp_path):
     assert report.idi.interval == pytest.approx(again.interval)
     assert (tmp_path / "report.md").read_text().startswith("# FORGOTTEN\n")
     assert sum(path.stat().st_size for path in tmp_path.rglob("*")) < 3 << 20
+
+
+def test_the_report_knows_what_is_told_beside_the_verdict():
+    assert {measure.label for measure in BESIDE} == set(report_audit.BESIDE)
 
 
 def edit(path, change) -> None:
@@ -293,6 +298,28 @@ def test_features_alone_accuse_the_encoder(truths, slanted, tmp_path):
     assert innocent.idi.value == 0
     assert innocent.verdict == "UNDETERMINED"
     assert "outputs: not assessed" in innocent.sentence
+
+
+def test_outputs_and_features_together_find_what_neither_finds_alone(truths, slanted, tmp_path):
+    def saved(name: str) -> rs.Saved:
+        outputs = saved_outputs(truths[name], slanted, tmp_path / "x.npz")
+        return rs.Saved(outputs, saved_features(truths[name], slanted, tmp_path / "y.npz"))
+
+    before, never = saved("original"), saved("reference")
+    found = rs.audit(original=before, unlearned=saved("hd"), reference=never)
+    assert found.verdict == "SHALLOW"
+    assert found.report.tier == "features and outputs"
+    assert found.idi.value == 1
+    assert found.report.tests["outputs"].closer_to == "reference"
+    assert found.metrics["unlearned"].keys() >= {"UA", "RA", "TA", "JSD", "MI.5", "IDI"}
+    assert set(found.report.not_assessed) == {"weights"}
+    assert rs.audit(original=before, unlearned=never, reference=never).verdict == "FORGOTTEN"
+    found.save(tmp_path / "audit")
+    assert rs.verify(tmp_path / "audit") == []
+    partly = rs.audit(original=before, unlearned=saved("hd"), reference=rs.Saved(outputs=never.outputs))
+    assert partly.idi is None
+    assert partly.report.not_assessed["white-box"] == "nothing that tells it was saved of reference"
+    assert "white-box: not assessed" in partly.sentence
 
 
 def test_saved_files_of_other_samples_are_refused(truths, slanted, tmp_path):

@@ -144,6 +144,12 @@ def test_a_measure_that_is_not_installed_is_named(audited, models, slanted, tmp_
         rs.rerun(tmp_path, **models, task=slanted)
 
 
+def test_records_that_lack_their_settings_are_refused(audited, models, slanted, tmp_path):
+    forged(audited, lambda body: body["measures"].pop("mia")).save(tmp_path)
+    with pytest.raises(rs.InputError, match="do not hold what measuring anew needs"):
+        rs.rerun(tmp_path, **models, task=slanted)
+
+
 def test_settings_of_another_version_are_named(audited, models, slanted, tmp_path):
     forged(audited, lambda body: body["measures"]["mia"].update(kernel="rbf")).save(tmp_path)
     with pytest.raises(

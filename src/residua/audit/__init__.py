@@ -136,7 +136,7 @@ def audit(
     records, reasons = read_models(
         ours,
         task,
-        (*NEEDED, curve or InformationCurve()),
+        (curve or InformationCurve(), *NEEDED),  # the curve's pass serves the others
         measures,
         left=None if budget is None else budget - (time.perf_counter() - start),
         seed=seed,

@@ -193,7 +193,10 @@ def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float) -
     """What was typed then, where it lies now, and what was given now."""
     report, _ = read_report(folder)
     records = read_records(folder, report)
-    then = {name: word for name, word in report.about.get("typed", {}).items() if isinstance(word, str)}
+    kept = report.about.get("typed")
+    then = (
+        {name: word for name, word in kept.items() if isinstance(word, str)} if isinstance(kept, dict) else {}
+    )
     roles = [role for role in ("original", "unlearned", "reference") if role in records]
     if report.against == "proxy":
         roles.remove("reference")
@@ -255,13 +258,13 @@ def _lies(words: str, name: str, folder: Path, then: dict[str, str]) -> str:
         kind, _, place = words.partition(":")
         on_disk = name == "data" or kind == "indices"
         return f"{kind}:{_lies(place, '', folder, then)}" if place and on_disk else words
-    files = _files(words)
-    if len(files) > 1:
-        return ",".join(_lies(str(file), name, folder, then) for file in files)
     places = [Path(words), folder.parent / Path(words).name]
     if "from" in then:
         places.insert(0, Path(os.path.normpath(folder / then["from"] / words)))
-    return str(next(filter(_is_there, places), words))
+    there = next(filter(_is_there, places), None)
+    if there is None and "," in words:
+        return ",".join(_lies(word, name, folder, then) for word in words.split(","))
+    return str(there or words)
 
 
 def _files(words: str) -> list[Path]:

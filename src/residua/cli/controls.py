@@ -56,7 +56,7 @@ def controls(
             forget=forget,
             scale=scale,
             weights=folder,
-            measures=(*NEEDED, *BESIDE, InformationCurve()),
+            measures=(InformationCurve(), *NEEDED, *BESIDE),
             command=command_line(),
         )
         reports = control_reports(records_of(setting, cells, out / "evidence", jobs), rules)

@@ -69,7 +69,8 @@ class InformationCurve:
         self._check()
         blocks = self._blocks(model)
         with seeded(self.seed):
-            split, labels = asked(task, self.ratio)
+            parts = _parts(task, self.ratio)
+        split, labels = _labelled(parts)
         y = check_labels(labels, len(split))
         about = {
             "measure": asdict(self) | {"last": None, "blocks": None},
@@ -80,7 +81,7 @@ class InformationCurve:
         if key not in _curves:
             if len(_curves) >= CURVES_KEPT:
                 _curves.pop(next(iter(_curves)))
-            _curves[key] = self._measure(model, split, y, blocks, about)
+            _curves[key] = self._measure(model, parts, y, blocks, about)
         return _curves[key]
 
     def _check(self) -> None:
@@ -101,10 +102,11 @@ class InformationCurve:
         return sorted(set(blocks))
 
     def _measure(
-        self, model: Classifier, split: Split, y: Tensor, blocks: list[int], about: dict[str, Any]
+        self, model: Classifier, parts: list[Split], y: Tensor, blocks: list[int], about: dict[str, Any]
     ) -> Curve:
         prior = frequencies(y)
-        stored = features(model, split, blocks)
+        # Part by part, since others ask for the outputs on each part; that pass is then made.
+        stored = features(model, parts, blocks)
         values = {"H": entropy(prior)}
         terms = np.empty((self.restarts, len(blocks), len(y)), dtype=np.float32)
         for row, block in enumerate(blocks):
@@ -125,7 +127,7 @@ class InformationCurve:
             "terms": terms,
             "blocks": np.array(blocks),
             "labels": y.numpy().astype(np.int32),
-            "index": split.index.numpy(),
+            "index": torch.cat([part.index for part in parts]).numpy(),
         }
         return Curve(values, arrays, about)
 
@@ -234,12 +236,23 @@ class Stratified:
 def asked(task: ForgetTask, ratio: str) -> tuple[Split, Tensor]:
     """The samples that Y is asked of, and Y. `ratio` keeps some of the retain set: `all`, `1:5`
     (forget : retain) or `10%` of it; all of the forget set stays."""
+    return _labelled(_parts(task, ratio))
+
+
+def _parts(task: ForgetTask, ratio: str) -> list[Split]:
+    """The forget set alone where Y is the class, else the retained and the forgotten."""
     if task.scenario == "random":
-        return task.forget, task.forget.labels
+        return [task.forget]
     keep = _kept(ratio, len(task.forget), len(task.retain))
     chosen = torch.randperm(len(task.retain))[:keep].sort().values if keep < len(task.retain) else None
-    retain = task.retain if chosen is None else task.retain.subset(chosen)
-    split = retain.joined(task.forget)
+    return [task.retain if chosen is None else task.retain.subset(chosen), task.forget]
+
+
+def _labelled(parts: list[Split]) -> tuple[Split, Tensor]:
+    if len(parts) == 1:
+        return parts[0], parts[0].labels
+    retain, forget = parts
+    split = retain.joined(forget)
     return split, (torch.arange(len(split)) >= len(retain)).long()
 
 

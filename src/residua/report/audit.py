@@ -250,10 +250,10 @@ def _not_assessed(read: Readings, tier: Tier, reasons: Mapping[str, str]) -> dic
         elif without:
             some = f"nothing that tells it was saved of {' and '.join(without)}"
             found[name] = f"only {given} were given" if without == compared else some
-    found |= read["unlearned"].get("accuracy", Reading({})).notes
     if tier == "weights":
         found |= {label: UNKNOWN for label in (*BESIDE, *reasons) if label not in read["unlearned"]}
     else:
+        found |= read["unlearned"].get("accuracy", Reading({})).notes
         found["weights"] = "not given, so attacks, recovery, probes and distances were not made"
         if "reference" not in read:
             found["reference"] = "none was given, and no random network can be made of what was saved"

@@ -1,0 +1,37 @@
+"""Benchmarks still run; what they print on two busy cores proves nothing."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+from residua.measure import information_curve
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_the_cost_of_an_audit_is_told_part_by_part_and_the_exit_code_is_the_bars(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    cost = importlib.import_module("audit_cost")
+
+    def here(options, part):
+        """In this process; no curve is known from the part before."""
+        information_curve._curves.clear()
+        return cost.measured(options, part)
+
+    monkeypatch.setattr(cost, "child", here)
+    code = cost.main(["--size", "300", "--width", "2", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["ratio"] == pytest.approx(found["audit"]["seconds"] / found["curves"]["seconds"])
+    assert code == (found["ratio"] > 1.5)
+    assert {"information", "probe", "recovery", "report and hashes"} <= set(found["audit"]["parts"])
+    monkeypatch.setattr(cost, "train", lambda *_: None)
+    for seconds, expected in ((1.49, 0), (1.51, 1)):
+        made = {"curves": {"seconds": 1.0}, "audit": {"seconds": seconds, "parts": {}}}
+        monkeypatch.setattr(cost, "child", lambda _, part, made=made: made[part])
+        assert cost.main([]) == expected
+        assert f"{seconds} times (bar: 1.5)" in capsys.readouterr().out
