@@ -61,7 +61,7 @@ def catalogue(
             forget=forget,
             scale=scale,
             weights=folder,
-            measures=FULL_STACK + ((InformationCurve(restarts=restarts),) if information else ()),
+            measures=((InformationCurve(restarts=restarts),) if information else ()) + FULL_STACK,
             command=command_line(),
         )
         table = catalogue_table(records_of(setting, cells, out, jobs))

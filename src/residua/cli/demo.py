@@ -45,7 +45,7 @@ def demo(
         forget="class:6",
         scale="tiny",
         weights=out / "models",
-        measures=(*FULL_STACK, InformationCurve()),
+        measures=(InformationCurve(), *FULL_STACK),
         command=command_line(),
     )
     cells = [

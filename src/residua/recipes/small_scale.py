@@ -58,19 +58,19 @@ TINY_CLASS: dict[str, Fields] = {
 }
 
 TINY_RANDOM: dict[str, Fields] = {
-    "HD": {"epochs": 1, "lr": 1e-3, "batch": 64, "crop": 1},
-    "FT": {"epochs": 4, "lr": 1e-3, "batch": 64, "crop": 1},
+    "HD": {"epochs": 1, "lr": 1e-2, "batch": 64, "crop": 1},
+    "FT": {"epochs": 3, "lr": 3e-3, "batch": 64, "crop": 1},
     "RL": {"epochs": 3, "lr": 3e-3, "retain_batch": 64, "forget_batch": 16, "crop": 1},
-    "GA": {"epochs": 3, "lr": 3e-3, "retain_batch": 64, "forget_batch": 16, "crop": 1},
-    "Bad-T": {"epochs": 3, "lr": 3e-4, "batch": 64, "crop": 1},
+    "GA": {"epochs": 3, "lr": 1e-2, "retain_batch": 64, "forget_batch": 16, "crop": 1},
+    "Bad-T": {"epochs": 3, "lr": 1e-3, "batch": 64, "crop": 1},
     "EU-5": {"k": 5, "epochs": 4, "lr": 3e-2, "batch": 64, "crop": 1},
     "EU-10": {"k": 10, "epochs": 4, "lr": 3e-2, "batch": 64, "crop": 1},
-    "CF-5": {"k": 5, "epochs": 4, "lr": 3e-2, "batch": 64, "crop": 1},
-    "CF-10": {"k": 10, "epochs": 4, "lr": 3e-2, "batch": 64, "crop": 1},
+    "CF-5": {"k": 5, "epochs": 4, "lr": 1e-1, "batch": 64, "crop": 1},
+    "CF-10": {"k": 10, "epochs": 4, "lr": 1e-1, "batch": 64, "crop": 1},
     "SCRUB": {
         "epochs": 3,
         "forget_epochs": 2,
-        "lr": 1e-3,
+        "lr": 3e-3,
         "retain_batch": 64,
         "forget_batch": 64,
         "crop": 1,
