@@ -19,7 +19,7 @@ TINY_CLASS: dict[str, Fields] = {
     "FT": {"epochs": 2, "lr": 1e-3, "batch": 64, "crop": 1},
     "RL": {"epochs": 3, "lr": 2e-3, "retain_batch": 64, "forget_batch": 16, "crop": 1},
     "GA": {"epochs": 3, "lr": 2e-3, "retain_batch": 64, "forget_batch": 16, "crop": 1},
-    "Bad-T": {"epochs": 4, "lr": 1e-3, "batch": 64, "temperature": 0.1, "retain_share": 0.5, "crop": 1},
+    "Bad-T": {"epochs": 6, "lr": 1e-3, "batch": 64, "temperature": 0.1, "retain_share": 0.4, "crop": 1},
     "EU-5": {"k": 5, "epochs": 4, "lr": 3e-2, "batch": 64, "crop": 1},
     "EU-10": {"k": 10, "epochs": 4, "lr": 3e-2, "batch": 64, "crop": 1},
     "CF-5": {"k": 5, "epochs": 4, "lr": 5e-2, "batch": 64, "crop": 1},
