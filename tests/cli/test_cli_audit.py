@@ -188,6 +188,8 @@ def test_an_audit_made_in_python_is_told_where_its_models_lie(place, truths, str
     assert "give --original, --unlearned, --data, --forget" in capsys.readouterr().err
     files = ["--original", "original.safetensors", "--unlearned", "hd.safetensors"]
     assert main(["verify", "audit", "--rerun", *files, "--data", "stripes", "--forget", "class:2"]) == 0
+    assert main(["verify", "audit", "--rerun", *files, "--reference", "reference.safetensors"]) == 3
+    assert "made without --reference" in capsys.readouterr().err
     assert main(["verify", "audit", *files]) == 3
     assert "add --rerun" in capsys.readouterr().err
 

@@ -201,6 +201,9 @@ def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float) -
     if report.against == "proxy":
         roles.remove("reference")
     needed = roles if report.tier != "weights" else [*roles, "data", "forget"]
+    for name in ("reference", "data", "forget"):
+        if name in typed and name not in needed:
+            raise InputError(f"this audit was made without --{name}; leave it out")
     missing = [name for name in needed if name not in typed and name not in then]
     if missing:
         raise InputError(
