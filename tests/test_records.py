@@ -1,0 +1,112 @@
+"""What README and docs claim is in the committed records, and still follows from them."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from statistics import mean
+
+import pytest
+
+from residua import compare
+from residua.compare import readings_of
+from residua.record import Record
+from residua.report import AuditReport, verdict_table
+
+RECORDS = Path(__file__).parent.parent / "records"
+THEIRS = ["HD", "FT", "RL", "GA", "Bad-T", "EU-5", "EU-10", "CF-5", "CF-10", "SCRUB", "SALUN", "l1-sparse", "COLA"]  # fmt: skip
+
+
+@cache
+def records(folder: str) -> list[Record]:
+    return [Record.read(path) for path in sorted((RECORDS / folder).glob("*.json"))]
+
+
+@cache
+def over_seeds(folder: str) -> dict[str, list[dict[str, float]]]:
+    """By label, what was read of the models of each seed."""
+    found: dict[str, list[dict[str, float]]] = {}
+    for r in sorted(records(folder), key=lambda r: r.seeds["training"]):
+        read = {name: value for reading in r.readings.values() for name, value in reading.items()}
+        found.setdefault(r.method["label"], []).append(read)
+    return found
+
+
+def average(folder: str, label: str, name: str) -> float:
+    return mean(of_seed[name] for of_seed in over_seeds(folder)[label])
+
+
+@cache
+def idi(folder: str, label: str) -> list[float]:
+    """The IDI of each seed, against that seed's own Original and Retrain."""
+    of = {(r.seeds["training"], r.method["label"]): readings_of(r)["information"] for r in records(folder)}
+    found = [
+        compare.idi(curve, original=of[seed, "Original"], reference=of[seed, "Retrain"]).value
+        for (seed, name), curve in of.items()
+        if name == label
+    ]
+    return [value for value in found if value is not None]
+
+
+def test_intervals_cover_the_truth_as_often_as_they_say():
+    covered = {r.name: r.readings["information"]["coverage"] for r in records("calibration")}
+    assert len(covered) == 12
+    assert all(0.90 <= share <= 0.98 for share in covered.values()), covered
+    assert all(r.readings["information"]["repeats"] >= 100 for r in records("calibration"))
+
+
+def test_the_controls_get_their_verdicts():
+    saved = sorted((RECORDS / "controls").glob("*.json"))
+    table = verdict_table([AuditReport.model_validate_json(path.read_text()) for path in saved])
+    assert "20 seeds" in table.title
+    barred = {row[0]: row[-1] for row in table.rows if row[-1]}
+    assert set(barred) == {"Original", "HD", "Masking", "Router", "Second Retrain", "Random"}
+    assert set(barred.values()) == {"met"}
+
+
+@pytest.mark.parametrize("label", THEIRS)
+def test_every_method_of_the_paper_unlearns_what_it_says(label):
+    assert len(over_seeds("methods-class")[label]) == 3
+    assert average("methods-class", label, "UA") >= (0.80 if label == "CF-5" else 0.95)
+
+
+@pytest.mark.parametrize("label", ["HD", "FT", "RL", "SCRUB", "SALUN", "COLA"])
+def test_and_keeps_what_it_should(label):
+    kept = average("methods-class", label, "TA") - average("methods-class", "Retrain", "TA")
+    assert abs(kept) <= 0.03
+
+
+def test_what_separates_them_is_inside():
+    rl, salun, cola = (idi("methods-class", label) for label in ("RL", "SALUN", "COLA"))
+    assert idi("methods-class", "HD") == [1, 1, 1]
+    assert len(rl) == len(salun) == len(cola) == 3
+    assert min(mean(rl), mean(salun)) > 0.6
+    assert abs(mean(cola)) <= 0.3
+    assert mean(cola) <= min(mean(rl), mean(salun)) - 0.3
+
+
+def test_head_distillation_fools_the_outputs_and_not_the_inside():
+    for hd, original, retrain in zip(
+        *(over_seeds("methods-class")[label] for label in ("HD", "Original", "Retrain")), strict=True
+    ):
+        assert abs(hd["UA"] - retrain["UA"]) <= 0.05
+        assert abs(hd["TA"] - retrain["TA"]) <= 0.05
+        assert abs(hd["E-MIA"] - retrain["E-MIA"]) < abs(original["E-MIA"] - retrain["E-MIA"])
+        assert hd["recovery"] == original["recovery"]
+        assert [hd["I4"], hd["I5"]] == [original["I4"], original["I5"]]
+
+
+def test_random_samples_are_forgotten_as_if_never_seen():
+    apart = average("methods-random", "COLA+", "UA") - average("methods-random", "Retrain", "UA")
+    assert abs(apart) <= 0.05
+
+
+def test_the_ruler_on_cifar10():
+    curves = {r.name: readings_of(r)["information"] for r in records("cifar10-idi")}
+    of = {
+        name: compare.idi(curves[name], original=curves["original"], reference=curves["retrain"]).value
+        for name in ("retrain2", "random")
+    }
+    assert abs(of["retrain2"]) <= 0.15
+    assert of["random"] < -0.7
+    assert curves["original"].values["I5"] >= 1.3 * curves["retrain"].values["I5"]
