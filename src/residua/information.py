@@ -35,8 +35,8 @@ class Information:
     `value` is the mean of `terms`, one a sample: a lower bound, up to sampling noise. What a critic misses falls
     like 1/n in the number n of samples that it was fitted on, so what is still missing, `shortfall`, is
     what the last doubling of n has gained. `interval` is a 95 % interval around value + shortfall. `gap` is
-    how much more the critic reads on its fitting data: memorisation. With a hundred classes of sixty samples each
-    the interval covers far too rarely (records/calibration).
+    how much more the critic reads on its fitting data: memorisation. How often the
+    interval covers the truth is in records/calibration.
     """
 
     value: float
