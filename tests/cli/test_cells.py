@@ -127,3 +127,11 @@ def test_an_original_that_is_there_is_not_trained_and_what_cannot_be_done_is_lef
     assert "trained" not in capsys.readouterr().err
     with pytest.raises(TypeError):  # another seed's Original is not there
         list(run_cells(random, cells_of(1, "HD"), 1))
+
+
+def test_a_real_process_gives_the_same_numbers_on_one_thread(folder):
+    """One job is waiting, so one of the two processes is started."""
+    setting = Setting(f"mnist:{folder}", "class:6", "tiny", folder / "w", (Accuracy(),), "test")
+    (there,), (here,) = (list(run_cells(setting, cells_of(0, "Random"), jobs)) for jobs in (2, 1))
+    assert there.readings == here.readings
+    assert there.software["threads"] == "1"
