@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import struct
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -10,6 +12,8 @@ import torch
 
 import residua as rs
 from residua import outputs
+from residua.cli import catalogue, cells, demo, ulira
+from residua.measure import InformationCurve, Recovery
 
 torch.set_num_threads(min(2, torch.get_num_threads()))
 
@@ -95,6 +99,30 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+class Pickling(cells._Here):
+    """Runs jobs here, but what they are given and what they give is pickled, as between processes."""
+
+    def submit(self, fn, /, *args, **kwargs) -> Future:
+        fn, args, kwargs = pickle.loads(pickle.dumps((fn, args, kwargs)))
+        return super().submit(lambda: pickle.loads(pickle.dumps(fn(*args, **kwargs))))
+
+
+@pytest.fixture
+def as_if_in_processes(monkeypatch) -> None:
+    """A process takes five seconds to start; `tests/cli/test_cells.py` starts a real one."""
+    for room in (cells, ulira):
+        monkeypatch.setattr(room, "side_by_side", lambda jobs: Pickling())
+
+
+@pytest.fixture
+def quick_stack(monkeypatch) -> None:
+    """The demo's and the catalogue's measures, with one short fit each where they would make many."""
+    quick = tuple(Recovery(epochs=1, repeats=1) if m.label == "recovery" else m for m in cells.FULL_STACK)
+    for room in (catalogue, demo):
+        monkeypatch.setattr(room, "FULL_STACK", quick)
+        monkeypatch.setattr(room, "InformationCurve", lambda **words: InformationCurve(epochs=1, **words))
 
 
 @pytest.fixture

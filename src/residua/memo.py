@@ -54,19 +54,22 @@ def identity(model: nn.Module) -> Hashable | None:
     model changed in place, in weights or in settings, has another identity. None where a module holds
     something whose content cannot be told, or a hook: such a model is never remembered.
     """
-    parts: list[Hashable] = []
-    for name, module in model.named_modules(remove_duplicate=False):
-        settings = _settings(module)
-        if settings is None:
-            return None
-        parts.append((name, type(module), settings))
+    parts = structure(model)
+    if any(settings is None for *_, settings in parts):
+        return None
     sha = hashlib.sha256()
     for kind in (model.named_parameters, model.named_buffers):
         for name, tensor in kind(remove_duplicate=False):
             # Layout too: it decides which kernels run, and so the last digits.
             sha.update(f"{name} {tuple(tensor.shape)} {tensor.stride()} {tensor.dtype}\n".encode())
             sha.update(_bytes(tensor))
-    return tuple(parts), sha.hexdigest()
+    return parts, sha.hexdigest()
+
+
+def structure(model: nn.Module) -> tuple[tuple[str, type, Hashable | None], ...]:
+    """Each module's name, class and plain attributes; None for attributes whose content cannot be told."""
+    modules = model.named_modules(remove_duplicate=False)
+    return tuple((name, type(module), _settings(module)) for name, module in modules)
 
 
 def _settings(module: nn.Module) -> Hashable | None:

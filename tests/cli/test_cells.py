@@ -166,3 +166,11 @@ def _session(leader: int) -> list[str]:
             if int(session) == leader and state != "Z":
                 found.append(stat.parent.name)
     return found
+
+
+def test_a_real_process_gives_the_same_numbers_on_one_thread(folder):
+    """One job is waiting, so one of the two processes is started."""
+    setting = Setting(f"mnist:{folder}", "class:6", "tiny", folder / "w", (Accuracy(),), "test")
+    (there,), (here,) = (list(run_cells(setting, cells_of(0, "Random"), jobs)) for jobs in (2, 1))
+    assert there.readings == here.readings
+    assert there.software["threads"] == "1"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 
 import numpy as np
 import pytest
@@ -18,14 +19,19 @@ ROWS = ("Original", "HD", "Random", "Masking", "Router", "Smoothing", "Second Re
 
 @pytest.fixture
 def small(stripes, stripes_training, monkeypatch):
-    """Controls that take seconds: the stripes, a narrow network, one epoch, one measure beside the verdict's."""
+    """Controls that take seconds: the stripes, a narrow network, one epoch, one measure beside the verdict's,
+    few draws of the bootstrap."""
     quick = dataclasses.replace(stripes_training, epochs=1)
     for room in (cells, options):
         monkeypatch.setattr(room, "open_dataset", lambda words: stripes)
     monkeypatch.setattr(cells, "pretraining", lambda *_: quick)
+    monkeypatch.setattr(
+        cells, "unlearning", lambda *_: {"Retrain": {"pretraining": quick}, "HD": {"crop": 0}}
+    )
     monkeypatch.setattr(cells, "WIDTH", {"tiny": 2})
     monkeypatch.setattr(controls, "BESIDE", (rs.measure.Recovery(repeats=1),))
     monkeypatch.setattr(controls, "InformationCurve", lambda: rs.measure.InformationCurve(last=1))
+    monkeypatch.setattr(importlib.import_module("residua.compare.idi"), "DRAWS", 100)
     cells._task.cache_clear()
     yield
     cells._task.cache_clear()

@@ -29,8 +29,8 @@ def run(folder, capsys):
     return call
 
 
+@pytest.mark.usefixtures("as_if_in_processes")
 def test_methods_share_shadow_models_and_nothing_is_made_twice(run, folder, monkeypatch):
-    """The first run in real processes."""
     code, out, err = run("--method", "HD", "--jobs", "2")
     assert code == 0, err
     assert "To make: 4 of 4 shadow models" in err

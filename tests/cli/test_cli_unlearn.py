@@ -102,8 +102,9 @@ def test_tune_goes_on_where_it_stopped_and_looks_at_ua_and_ta(folder, capsys):
     assert "SSD has neither epochs nor a learning rate to tune" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("as_if_in_processes", "quick_stack")
 def test_the_catalogue_runs_and_a_second_run_makes_nothing_anew(folder, capsys, monkeypatch):
-    """In real worker processes, with an Original that is already there."""
+    """With Originals that are already there."""
     weights = folder / "w"
     for seed, name in enumerate(("one", "two")):
         rs.save(rs.load(folder / f"{name}.safetensors"), weights / f"seed{seed}-original.safetensors")

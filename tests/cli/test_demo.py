@@ -24,7 +24,7 @@ def part(split: rs.Split, per_class: int) -> rs.Split:
 
 
 @pytest.fixture
-def quick(monkeypatch, one_thread) -> rs.Dataset:
+def quick(monkeypatch, one_thread, quick_stack) -> rs.Dataset:
     """One epoch, width 2, thirty images a class, one thread: seconds."""
     whole = rs.datasets.fashion_sample()
     data = dataclasses.replace(whole, train=part(whole.train, 30), test=part(whole.test, 10))

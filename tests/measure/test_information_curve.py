@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import residua as rs
 from residua.classifier import weights_digest
@@ -88,6 +89,17 @@ def test_an_equal_encoder_gives_the_same_curve_without_fitting(net, task, monkey
     information_curve._curves.clear()
     monkeypatch.undo()
     assert np.array_equal(QUICK(other, task).arrays["terms"], first.arrays["terms"])
+
+
+def test_equal_weights_in_another_network_are_another_encoder(task):
+    with rs.seeded(0):
+        layer, head = nn.Linear(64, 6), nn.Linear(6, 4)
+    made = [rs.Classifier([nn.Sequential(nn.Flatten(), layer, f)], head) for f in (nn.ReLU(), nn.Tanh())]
+    first, second = (InformationCurve(last=1)(model, task) for model in made)
+    assert weights_digest(made[0]) == weights_digest(made[1])
+    assert not np.array_equal(first.arrays["terms"], second.arrays["terms"])
+    made[0].blocks[0][2].inplace = True  # the same function, but who could tell
+    assert InformationCurve(last=1)(made[0], task) is not first
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,12 @@ has 1 for not forgotten and 2 for undetermined, `verify` 1 for a report that doe
 
 from __future__ import annotations
 
+import functools
 import signal
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version as installed_version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -72,10 +73,16 @@ def _root(
         typer.echo(context.get_help())
 
 
+@functools.cache
+def _commands() -> Any:
+    """Every command and its options, read from the signatures once: typer would do so at each call."""
+    return typer.main.get_command(app)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     try:
-        code = app(list(arguments) if arguments is not None else None, standalone_mode=False)
+        code = _commands()(list(arguments) if arguments is not None else None, standalone_mode=False)
     except InputError as error:
         complain(str(error))
         return error.exit_code

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +22,7 @@ from residua.cli.options import (
     command_line,
     load_for,
     open_task,
+    record_name,
     with_fields,
 )
 from residua.compare import curve_fields
@@ -74,7 +74,7 @@ def idi(
         kept["readings"]["accuracy"] = dict(Accuracy()(model, task).values)
         records.append(
             Record(
-                name=re.sub(r"[^a-z0-9._-]+", "-", label.lower()).strip("-._") or "model",
+                name=record_name(label),
                 setting={"scale": scale, "network": model.architecture, "task": task.manifest()},
                 method={"label": label, "weights": weights_digest(model)},
                 seeds={"critics": measure.seed},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -26,6 +25,7 @@ from residua.cli.options import (
     command_line,
     load_for,
     open_task,
+    record_name,
 )
 from residua.compare import metrics as all_metrics
 from residua.compare import reading_fields
@@ -127,19 +127,14 @@ class Findings:
 def _named(others: Mapping[str, Path | None], models: Sequence[Path]) -> dict[str, Path]:
     """A name for each checkpoint; where two would share one, or a record's, a number behind it."""
     named = {name: path for name, path in others.items() if path}
-    taken = {_slug(name) for name in named}
+    taken = {record_name(name) for name in named}
     for path in models:
         name, number = path.stem, 2
-        while _slug(name) in taken:
+        while record_name(name) in taken:
             name, number = f"{path.stem} {number}", number + 1
-        taken.add(_slug(name))
+        taken.add(record_name(name))
         named[name] = path
     return named
-
-
-def _slug(name: str) -> str:
-    """The name as a record can have it."""
-    return re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-._") or "model"
 
 
 def _set(available: dict[str, Measure], words: str) -> None:
@@ -255,7 +250,7 @@ def _record(
 ) -> Record:
     settings = {label: describe(available[label]) for label in of.readings}
     return Record(
-        name=_slug(name),
+        name=record_name(name),
         setting={"scale": "custom", "network": model.architecture, "task": task.manifest()},
         method={"label": name, "weights": of.weights},
         seeds={},

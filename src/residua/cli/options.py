@@ -219,6 +219,11 @@ def check_outputs(out: Path, record: Path | None) -> None:
         check_place(path)
 
 
+def record_name(words: str) -> str:
+    """The name of a model as a record can have it."""
+    return re.sub(r"[^a-z0-9._-]+", "-", words.lower()).strip("-._") or "model"
+
+
 def choose_device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ from residua.information import (
     stacked,
     stratified_folds,
 )
+from residua.memo import structure
 from residua.split import Split
 from residua.task import ForgetTask
 from residua.training import descend, seeded
@@ -77,7 +78,8 @@ class InformationCurve:
             "data": _data_digest(split, y),
             "network": model.architecture,
         }
-        key = (weights_digest(model.after(0)), repr(blocks), repr(about))
+        encoder = model.after(0)
+        key = (structure(encoder), weights_digest(encoder), repr(blocks), repr(about))
         if key not in _curves:
             if len(_curves) >= CURVES_KEPT:
                 _curves.pop(next(iter(_curves)))
@@ -208,7 +210,7 @@ Fit = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, float]]
 
 # Curves by what they depend on: a model whose encoder was measured before (HD's is Original's) costs nothing.
 CURVES_KEPT = 64
-_curves: dict[tuple[str, str, str], Curve] = {}
+_curves: dict[Hashable, Curve] = {}
 
 
 class Stratified:
