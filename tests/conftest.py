@@ -119,7 +119,7 @@ def as_if_in_processes(monkeypatch) -> None:
 @pytest.fixture
 def quick_stack(monkeypatch) -> None:
     """The demo's and the catalogue's measures, with one short fit each where they would make many."""
-    quick = tuple(Recovery(epochs=1, repeats=1) if m.label == "recovery" else m for m in cells.FULL_STACK)
+    quick = tuple(Recovery(repeats=1) if m.label == "recovery" else m for m in cells.FULL_STACK)
     for room in (catalogue, demo):
         monkeypatch.setattr(room, "FULL_STACK", quick)
         monkeypatch.setattr(room, "InformationCurve", lambda **words: InformationCurve(epochs=1, **words))

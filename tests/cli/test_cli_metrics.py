@@ -25,7 +25,7 @@ QUICK = [
     "--set",
     "relearning.steps=2",
     "--set",
-    "recovery.epochs=2",
+    "recovery.repeats=2",
     "--set",
     "information.epochs=1",
     "--set",
