@@ -38,7 +38,7 @@ def demo(
     """Forget class 6 (shirt) of the embedded Fashion-MNIST sample: what models say, and what they know."""
     check_place(out / "table.md")
     say(
-        "Forgetting class 6 (shirt) of 6,000 embedded images of clothes. This takes two to three minutes on two cores."
+        "Forgetting class 6 (shirt) of 6,000 embedded images of clothes. This takes about two minutes on two cores."
     )
     setting = Setting(
         data="fashion-sample",
