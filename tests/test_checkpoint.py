@@ -18,12 +18,12 @@ def saved(net, tmp_path):
     return path
 
 
-def rewrite(path, *, architecture=None, change=None):
+def rewrite(path, *, architecture=None, change=None, metadata=None):
     tensors = load_file(path)
     if change:
         change(tensors)
-    metadata = {"residua": json.dumps(architecture)} if architecture is not None else None
-    save_file(tensors, path, metadata=metadata)
+    words = json.dumps(architecture) if architecture is not None else metadata
+    save_file(tensors, path, metadata={"residua": words} if words is not None else None)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +79,10 @@ ARCHITECTURE = {"network": "resnet18", "classes": 4, "channels": 1, "width": 2, 
         (lambda p: rewrite(p, architecture={"network": "nonet"}), "'nonet' is unknown"),
         (lambda p: rewrite(p, architecture=ARCHITECTURE | {"width": "wide"}), "cannot be built"),
         (lambda p: rewrite(p, architecture=ARCHITECTURE | {"width": 10**6}), "does not fit its network"),
+        (lambda p: rewrite(p, architecture=ARCHITECTURE | {"width": 10**18}), "cannot be built"),
+        (lambda p: rewrite(p, architecture=ARCHITECTURE | {"width": float("inf")}), "cannot be built"),
+        (lambda p: rewrite(p, metadata="[" * 100_000), "damaged metadata"),
+        (lambda p: rewrite(p, metadata='{"network": ' + "9" * 5000 + "}"), "damaged metadata"),
         (lambda p: rewrite(p, architecture=ARCHITECTURE, change=other_shape), "does not fit its network"),
         (lambda p: rewrite(p, architecture=ARCHITECTURE, change=lambda t: t.pop("head.bias")), "is missing"),
         (

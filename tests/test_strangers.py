@@ -410,6 +410,29 @@ def test_a_vit_whose_shapes_make_no_sense_is_refused(here):
             rs.open_model(here / "m.pt", "vit", **FACTS)
 
 
+NO_SENSE = {
+    "deep": "[" * 100_000,
+    "digits": '{"network": ' + "9" * 5000 + "}",
+    "cut short": "{",
+    "number": "3",
+}
+
+
+@pytest.mark.parametrize("words", NO_SENSE.values(), ids=NO_SENSE)
+def test_a_file_whose_metadata_are_no_sense_bears_no_name(here, own, words):
+    save_file(own.state_dict(), here / "m.safetensors", metadata={"residua": words})
+    check_same(rs.open_model(here / "m.safetensors", Own, cuts=CUTS, **FACTS), own)
+    with pytest.raises(rs.InputError, match="has damaged metadata"):
+        rs.open_model(here / "m.safetensors")
+
+
+def test_weights_that_only_say_how_large_they_are_are_refused(here):
+    weights = rs.networks.resnet18(width=1, classes=10, channels=1).state_dict()
+    torch.save(weights | {"head.weight": torch.zeros(1).expand(10**18, 8)}, here / "m.pt")
+    with pytest.raises(rs.InputError, match="resnet18 cannot be built"):
+        rs.open_model(here / "m.pt", "resnet18")
+
+
 def test_a_network_for_other_data_is_refused(here, own):
     with rs.seeded(0):
         torch.save(Own(7).state_dict(), here / "m.pt")

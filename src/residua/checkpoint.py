@@ -94,7 +94,7 @@ def _architecture(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]
             f"checkpoint {path} does not say which network it belongs to; name it with --network "
             "(residua.open_model), or save it with residua.save"
         ) from None
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         raise InputError(f"checkpoint {path} has damaged metadata; save it again with residua.save") from None
     if not isinstance(architecture, dict) or not isinstance(architecture.get("network"), str):
         raise InputError(f"checkpoint {path} has damaged metadata; save it again with residua.save")

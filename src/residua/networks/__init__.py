@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from residua.classifier import Classifier
-from residua.errors import InputError
+from residua.errors import InputError, first_line
 from residua.networks.resnet import resnet18, resnet50, stem_for
 from residua.networks.vit import vit
 
@@ -21,5 +21,9 @@ def build(network: str, **fields: Any) -> Classifier:
         raise InputError(f"network {network!r} is unknown; choose one of {', '.join(NETWORKS)}")
     try:
         return NETWORKS[network](**fields)
-    except TypeError as error:
-        raise InputError(f"{network} cannot be built from {fields}: {error}; correct the fields") from error
+    except InputError:
+        raise
+    except (TypeError, ValueError, RuntimeError) as error:  # fields of a file can be of any kind and size
+        raise InputError(
+            f"{network} cannot be built from {fields}: {first_line(error)}; correct the fields"
+        ) from error

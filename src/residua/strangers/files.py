@@ -39,7 +39,7 @@ def network_named_in(path: Path) -> str | None:
     with _readable(path), safe_open(path, framework="pt") as file:
         try:
             name = json.loads((file.metadata() or {}).get(KEY, "{}")).get("network")
-        except (json.JSONDecodeError, AttributeError):
+        except (ValueError, RecursionError, AttributeError):
             return None
     return name if isinstance(name, str) else None
 
