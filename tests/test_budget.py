@@ -78,7 +78,8 @@ def test_only_what_is_missing_is_paid_for(plan):
 def test_the_largest_numbers_that_fit_are_cut_down_alike(plan):
     full = plan()
     assert full.largest(full.seconds(16, 4)) == (16, 4)
-    assert full.largest(full.seconds(8, 2)) == (8, 2), "half of both rather than all of one"
+    assert full.largest(full.seconds(8, 2)) == (8, 2)
+    assert full.largest(full.seconds(16, 1)) == (8, 3), "half of both rather than all of one"
     assert full.largest(full.seconds(4, 1)) == (4, 1)
     assert full.largest(full.seconds(4, 1) - 1) is None
 
