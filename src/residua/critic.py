@@ -144,8 +144,8 @@ def cloud_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -> Te
 
     With many labels and few samples of each, free weights for every label cost more than they tell. Here the
     centres are drawn from a normal distribution with covariance B themselves, so directions in which
-    labels do not differ are not learned at all. In coordinates where W is 1 and B is diagonal (b), label c with n_c samples and
-    mean m_c has
+    labels do not differ are hardly learned. In coordinates where W is 1 and B is diagonal (b), label c with
+    n_c samples and mean m_c has
 
         q(z | c) = N( z;  m_c n_c b / (n_c b + 1),  1 + b / (n_c b + 1) ).
     """
