@@ -7,7 +7,7 @@ import json
 import pytest
 
 import residua as rs
-from residua import unlearn
+from residua import recipes, unlearn
 from residua.classifier import weights_digest
 from residua.cli import cells, main
 from residua.record import Record
@@ -100,6 +100,15 @@ def test_tune_goes_on_where_it_stopped_and_looks_at_ua_and_ta(folder, capsys):
     arguments[1] = "SSD"
     assert main([*arguments, "--trials", "1"]) == 3
     assert "SSD has neither epochs nor a learning rate to tune" in capsys.readouterr().err
+
+
+def test_tune_tries_the_recipe_first(folder, capsys):
+    recipe = recipes.unlearning("tiny", "class", "mnist", "resnet18")["FT"]
+    arguments = ["tune", "FT", "--original", str(folder / "one.safetensors")]
+    arguments += ["--reference", str(folder / "two.safetensors"), "--data", f"mnist:{folder}"]
+    arguments += ["--forget", "class:6", "--epochs", str(recipe["epochs"]), "--trials", "1"]
+    assert main(arguments) == 0
+    assert f"with epochs={recipe['epochs']}, lr={recipe['lr']:.3g}" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("as_if_in_processes", "quick_stack")

@@ -28,13 +28,14 @@ class Accuracy:
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         return Reading(
             {
-                "UA": 1 - _accuracy(model, task.forget),
-                "RA": _accuracy(model, task.retain),
-                "TA": _accuracy(model, task.test),
+                "UA": 1 - accuracy(model, task.forget),
+                "RA": accuracy(model, task.retain),
+                "TA": accuracy(model, task.test),
             }
         )
 
 
-def _accuracy(model: Classifier, split: Split) -> float:
+def accuracy(model: Classifier, split: Split) -> float:
+    """The share of the split that the model calls by its label."""
     said = logits(model, split).argmax(dim=1)
     return float((said == split.labels).double().mean())
