@@ -17,7 +17,8 @@ import pytest
 
 from residua import outputs
 from residua.cli import cells, controls, demo
-from residua.cli.cells import Cell, Job, Setting, queue, run_cells
+from residua.cli.cells import Cell, Job, Setting, queue, records_of, run_cells
+from residua.errors import InputError
 from residua.measure import Accuracy, InformationCurve, information_curve
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -126,14 +127,72 @@ def test_an_original_that_is_there_is_not_trained_and_what_cannot_be_done_is_lef
     said = capsys.readouterr().err
     assert [record.method["label"] for record in first] == ["Original", "HD"]
     assert "seed 0: Original trained in" in said
-    assert "seed 0: Masking hides whole classes; give a task that forgets classes" in said
-    assert "seed 0: UNSIR cannot forget random samples" in said
-    monkeypatch.setattr(cells, "pretraining", None)
+    assert (
+        "seed 0: Masking is left out: Masking hides whole classes; give a task that forgets classes" in said
+    )
+    assert "seed 0: UNSIR is left out: UNSIR cannot forget random samples" in said
+    monkeypatch.setattr(cells, "build", None)
     again = list(run_cells(random, cells_of(0, "HD"), 1))
     assert again[0].readings == first[1].readings
     assert "trained" not in capsys.readouterr().err
     with pytest.raises(TypeError):  # another seed's Original is not there
         list(run_cells(random, cells_of(1, "HD"), 1))
+
+
+def test_a_record_of_other_settings_is_refused_by_name_and_a_damaged_one_made_again(
+    small, monkeypatch, tmp_path, capsys
+):
+    only = dataclasses.replace(small, measures=(Accuracy(),))
+    out, rows = tmp_path / "out", cells_of(0, "Original", "HD")
+    first = records_of(only, rows, out, 1)
+
+    def refused(setting: Setting, *words: str) -> None:
+        with pytest.raises(InputError) as error:
+            records_of(setting, rows, out, 1)
+        assert all(word in str(error.value) for word in ("original0.json", "delete the record", *words))
+
+    refused(
+        dataclasses.replace(only, forget="class:1"), "setting.task.forgotten_classes [2]", "now it is [1]"
+    )
+    refused(dataclasses.replace(only, forget="samples:5"), 'setting.task.scenario "class"', '"random"')
+    refused(small, "measures.information none")
+    monkeypatch.setattr(cells, "WIDTH", {"tiny": 4})
+    refused(only, "setting.network.width 2")
+    monkeypatch.setattr(cells, "WIDTH", {"tiny": 2})
+    with monkeypatch.context() as other:
+        other.setattr(cells, "unlearning", lambda *_: {"HD": {"crop": 0, "lr": 0.5}})
+        with pytest.raises(InputError, match=r"hd0.json was made with method.lr .*, and now it is 0.5"):
+            records_of(only, rows, out, 1)
+    (out / "hd0.json").write_text((out / "hd0.json").read_text().replace('"UA"', '"UB"'))
+    again = records_of(only, rows, out, 1)
+    assert [record.readings for record in again] == [record.readings for record in first]
+    assert "hd0.json is damaged" in capsys.readouterr().err
+
+
+def test_an_original_of_another_training_is_not_taken_for_this_one(small, stripes, monkeypatch):
+    only = dataclasses.replace(small, measures=(Accuracy(),))
+    assert len(list(run_cells(only, cells_of(0, "HD"), 1))) == 1
+    quick = cells.pretraining()
+    with monkeypatch.context() as other:
+        other.setattr(cells, "pretraining", lambda *_: dataclasses.replace(quick, lr=0.5))
+        with pytest.raises(InputError, match=r"seed0-original.training.json was made with method.lr"):
+            list(run_cells(only, cells_of(0, "HD"), 1))
+    fewer = dataclasses.replace(stripes, train=stripes.train.subset(range(0, len(stripes.train), 2)))
+    with monkeypatch.context() as other:
+        other.setattr(cells, "_task", lambda data, forget: cells.parse_forget(fewer, forget))
+        with pytest.raises(InputError, match=r"seed0-original.training.json was made with setting.train"):
+            list(run_cells(only, cells_of(0, "HD"), 1))
+    only.original(0).with_suffix(".training.json").unlink()
+    monkeypatch.setattr(cells, "WIDTH", {"tiny": 4})
+    with pytest.raises(InputError, match="has width 2, expected 4"):
+        list(run_cells(only, cells_of(0, "HD"), 1))
+
+
+def test_a_measure_that_cannot_read_the_task_ends_the_run(small):
+    """Every row would be left out for it."""
+    few = dataclasses.replace(small, forget="samples:2", measures=(InformationCurve(last=1),))
+    with pytest.raises(InputError, match="expected at least 20"):
+        list(run_cells(few, cells_of(0, "HD", "Random"), 1))
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")

@@ -114,6 +114,7 @@ def test_tune_tries_the_recipe_first(folder, capsys):
 @pytest.mark.usefixtures("as_if_in_processes", "quick_stack")
 def test_the_catalogue_runs_and_a_second_run_makes_nothing_anew(folder, capsys, monkeypatch):
     """With Originals that are already there."""
+    monkeypatch.setattr(cells, "WIDTH", {"tiny": 2})
     weights = folder / "w"
     for seed, name in enumerate(("one", "two")):
         rs.save(rs.load(folder / f"{name}.safetensors"), weights / f"seed{seed}-original.safetensors")

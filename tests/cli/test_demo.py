@@ -55,7 +55,7 @@ def check_files(out: Path, seed: int = 0) -> None:
     called = names(out)
     assert called.keys() >= LABELS
     found = {name for name in files(out) if not name.endswith(".npz")}
-    assert found == {"table.md", "table.csv"} | {
+    assert found == {"table.md", "table.csv", f"models/seed{seed}-original.training.json"} | {
         place for name in called.values() for place in (f"records/{name}.json", weights(name, seed))
     }
 

@@ -25,6 +25,7 @@ from residua.cheats import CHEATS
 from residua.checkpoint import load, save
 from residua.cli.console import err, say
 from residua.cli.options import parse_forget
+from residua.cli.resuming import found_in
 from residua.compare import guards, reading_fields
 from residua.datasets import open_dataset
 from residua.errors import InputError
@@ -45,6 +46,10 @@ SAME_ENCODER = ("Original", "HD", *CHEATS)
 QUICK = (*SAME_ENCODER, "Random")
 # The columns of the paper's tables and recovery; IDI needs the information curve besides.
 FULL_STACK: tuple[Measure, ...] = (Accuracy(), Membership(), ForgetOutputs(), Recovery())
+
+
+class CannotDo(InputError):
+    """A method cannot do the task, or diverged: its row is left out, and the others go on."""
 
 
 @dataclass(frozen=True)
@@ -102,12 +107,20 @@ def queue(cells: Iterable[Cell]) -> list[Job]:
 
 
 def records_of(setting: Setting, cells: Sequence[Cell], out: Path, jobs: int) -> list[Record]:
-    """The record of every cell; those that are not in `out` are made, and kept there as soon as they are."""
-    places = [out / f"{cell.name}.json" for cell in cells]
-    missing = [cell for cell, place in zip(cells, places, strict=True) if not place.exists()]
-    for record in run_cells(setting, missing, jobs):
+    """The record of every cell; those that are not in `out` are made, and kept there as soon as they are.
+
+    One that is there and was made with other settings is refused: a file's name does not say what is in it.
+    """
+    task = _task(setting.data, setting.forget)
+    manifest = task.manifest()
+    asked = {cell.name: _asked(setting, cell, task, manifest) for cell in cells}
+    kept = {name: record for name in asked if (record := found_in(out, name, asked[name])) is not None}
+    for record in run_cells(setting, [cell for cell in cells if cell.name not in kept], jobs):
         record.write(out)
-    return [Record.read(place) for place in places if place.exists()]
+        kept[record.name] = record
+    if not kept:
+        raise InputError(f"no method can do --forget {setting.forget} on {setting.data}; see what was said")
+    return [kept[name] for name in asked if name in kept]
 
 
 @contextlib.contextmanager
@@ -209,14 +222,25 @@ def _original(setting: Setting, seed: int) -> tuple[Mapping[str, float], float |
     """Trains and saves it if it is not there; its accuracies, and the seconds that the training took."""
     task = _task(setting.data, setting.forget)
     place, seconds = setting.original(seed), None
-    if not place.exists():
+    network = network_fields(task.classes, task.retain.shape, setting.scale)
+    recipe = pretraining(setting.scale, task.dataset, NETWORK)
+    name = f"{place.stem}.training"
+    made: dict[str, Any] = {
+        "setting": {"network": network, "dataset": task.dataset, "train": task.train.digest()},
+        "method": describe(recipe),
+        "seeds": {"training": seed},
+    }
+    if place.exists():
+        found_in(place.parent, name, made)  # where nothing is told of its training, its network must do
+    else:
         with seeded(seed):
-            network = build(**network_fields(task.classes, task.retain.shape, setting.scale))
             start = time.perf_counter()
-            model = pretraining(setting.scale, task.dataset, NETWORK)(network, task.train)
+            model = recipe(build(**network), task.train)
             seconds = time.perf_counter() - start
         save(model, place)
-    return Accuracy()(load(place, expect={"classes": task.classes}), task).values, seconds
+        trained = Record(name=name, **made, readings={}, seconds={"train": seconds}, command=setting.command)
+        trained.write(place.parent)
+    return Accuracy()(load(place, expect=network), task).values, seconds
 
 
 def _run_in_a_row(
@@ -227,26 +251,47 @@ def _run_in_a_row(
     for cell in cells:
         try:
             record, warnings = _run(setting, cell, before)
-        except InputError as error:
-            found.append((None, str(error)))
+        except CannotDo as error:
+            found.append((None, f"{cell.row} is left out: {error}"))
             continue
         took = f"{cell.row} took {record.seconds['RTE']:.1f} s"
         found.append((record, ": ".join([took, "; ".join(warnings)]) if warnings else took))
     return found
 
 
+def _method(setting: Setting, cell: Cell, task: ForgetTask) -> Any:
+    recipe = unlearning(setting.scale, task.scenario, task.dataset, NETWORK).get(cell.label, {})
+    return CHEATS.get(cell.label) or find(cell.label, **recipe)
+
+
+def _asked(setting: Setting, cell: Cell, task: ForgetTask, manifest: dict[str, Any]) -> dict[str, Any]:
+    """What the record of this cell depends on."""
+    network = network_fields(task.classes, task.retain.shape, setting.scale)
+    return {
+        "setting": {
+            "scale": setting.scale,
+            "network": network,
+            "task": manifest,
+        },
+        "method": describe(_method(setting, cell, task)) | {"label": cell.row},
+        "seeds": {"training": cell.seed, "method": cell.drawn},
+        "measures": {measure.label: describe(measure) for measure in setting.measures},
+    }
+
+
 def _run(setting: Setting, cell: Cell, before: Mapping[str, float] | None) -> tuple[Record, list[str]]:
     """Makes and measures one model; `before` are Original's accuracies, for those that are compared with it."""
     task = _task(setting.data, setting.forget)
-    if cell.label in ANEW:
-        original = build(**network_fields(task.classes, task.retain.shape, setting.scale))
-    else:
-        original = load(setting.original(cell.seed), expect={"classes": task.classes})
-    recipe = unlearning(setting.scale, task.scenario, task.dataset, NETWORK).get(cell.label, {})
-    method = CHEATS.get(cell.label) or find(cell.label, **recipe)
+    network = network_fields(task.classes, task.retain.shape, setting.scale)
+    place = setting.original(cell.seed)
+    original = build(**network) if cell.label in ANEW else load(place, expect=network)
+    method = _method(setting, cell, task)
     with seeded(cell.drawn):
         start = time.perf_counter()
-        found = method(original, task)
+        try:
+            found = method(original, task)
+        except InputError as error:
+            raise CannotDo(str(error)) from error
         seconds = {"RTE": time.perf_counter() - start}
     if cell.label != "Original" and cell.label not in CHEATS:  # no checkpoint can rebuild a cheat's head
         save(found, setting.weights / f"{cell.name}.safetensors")
@@ -257,12 +302,10 @@ def _run(setting: Setting, cell: Cell, before: Mapping[str, float] | None) -> tu
         seconds[measure.label] = time.perf_counter() - start
     record = Record(
         name=cell.name,
-        setting={"scale": setting.scale, "network": original.architecture, "task": task.manifest()},
-        method=describe(method) | {"label": cell.row},
-        seeds={"training": cell.seed, "method": cell.drawn},
         seconds=seconds,
         command=setting.command,
-        **reading_fields(readings, {measure.label: describe(measure) for measure in setting.measures}),
+        **_asked(setting, cell, task, task.manifest())
+        | reading_fields(readings, {measure.label: describe(measure) for measure in setting.measures}),
     )
     if before is None or cell.label in ("Original", *ANEW, *CHEATS):
         return record, []
