@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from residua.classifier import Classifier
+from residua.classifier import Classifier, weights_digest
 from residua.errors import Diverged, InputError
 from residua.measure.accuracy import accuracy
 from residua.task import ForgetTask
@@ -72,7 +73,7 @@ def tune(
         )
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(
-        study_name=f"{method!r} epochs 1-{epochs} rates {rates}",
+        study_name=_named(method, original, task, reference, epochs, rates, seed),
         storage=_storage(journal),
         load_if_exists=True,
     )
@@ -81,7 +82,8 @@ def tune(
     study.sampler = optuna.samplers.TPESampler(seed=seed + finished)
 
     own = {name: getattr(method, name) for name in names}
-    if not study.get_trials() and all(
+    begun = study.get_trials(states=(optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.WAITING))
+    if not begun and all(
         1 <= value <= epochs if _is_epochs(name) else rates[0] <= value <= rates[1]
         for name, value in own.items()
     ):
@@ -111,6 +113,21 @@ def tune(
     done = study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
     found = [Trial(t.number, dict(t.params), float(t.value or 0.0), t.user_attrs["values"]) for t in done]
     return sorted(found, key=lambda trial: trial.gap)
+
+
+def _named(
+    method: Unlearner,
+    original: Classifier,
+    task: ForgetTask,
+    reference: Mapping[str, float],
+    epochs: int,
+    rates: tuple[float, float],
+    seed: int,
+) -> str:
+    """A study's name holds all that its trials depend on: those of another model or task are never taken over."""
+    aim = {name: reference[name] for name in ("UA", "TA")}
+    about = (weights_digest(original), task.manifest()["sha256"], aim, seed, epochs, rates)
+    return f"{method!r} {hashlib.sha256(repr(about).encode()).hexdigest()}"
 
 
 def _storage(journal: Path | None) -> Any:

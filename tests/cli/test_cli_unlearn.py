@@ -95,6 +95,9 @@ def test_tune_goes_on_where_it_stopped_and_looks_at_ua_and_ta(folder, capsys):
     second = capsys.readouterr()
     assert second.err.count("trial ") == 1
     assert "trial 2:" in second.err
+    for other in (["--seed", "1"], ["--forget", "class:5"], ["--reference", str(folder / "one.safetensors")]):
+        assert main([*arguments, *other, "--trials", "1"]) == 0
+        assert "trial 0:" in capsys.readouterr().err, "trials of another task, model or seed are not its own"
     assert main([*arguments, "--trials", "0"]) == 3
     assert "at least one trial" in capsys.readouterr().err
     arguments[1] = "SSD"
