@@ -172,6 +172,10 @@ def test_a_record_of_other_settings_is_refused_by_name_and_a_damaged_one_made_ag
 def test_an_original_of_another_training_is_not_taken_for_this_one(small, stripes, monkeypatch):
     only = dataclasses.replace(small, measures=(Accuracy(),))
     assert len(list(run_cells(only, cells_of(0, "HD"), 1))) == 1
+    other_task = dataclasses.replace(only, forget="samples:5")
+    assert len(list(run_cells(other_task, cells_of(0, "HD"), 1))) == 1, (
+        "the same data, other examples forgotten"
+    )
     quick = cells.pretraining()
     with monkeypatch.context() as other:
         other.setattr(cells, "pretraining", lambda *_: dataclasses.replace(quick, lr=0.5))

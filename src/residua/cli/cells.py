@@ -33,6 +33,7 @@ from residua.measure import Accuracy, ForgetOutputs, Measure, Membership, Recove
 from residua.networks import build, stem_for
 from residua.recipes import WIDTH, Scale, pretraining, unlearning
 from residua.record import Record, describe
+from residua.split import Split
 from residua.task import ForgetTask
 from residua.training import seeded
 from residua.unlearn import find
@@ -226,7 +227,7 @@ def _original(setting: Setting, seed: int) -> tuple[Mapping[str, float], float |
     recipe = pretraining(setting.scale, task.dataset, NETWORK)
     name = f"{place.stem}.training"
     made: dict[str, Any] = {
-        "setting": {"network": network, "dataset": task.dataset, "train": task.train.digest()},
+        "setting": {"network": network, "dataset": task.dataset, "train": _in_order(task.train).digest()},
         "method": describe(recipe),
         "seeds": {"training": seed},
     }
@@ -241,6 +242,11 @@ def _original(setting: Setting, seed: int) -> tuple[Mapping[str, float], float |
         trained = Record(name=name, **made, readings={}, seconds={"train": seconds}, command=setting.command)
         trained.write(place.parent)
     return Accuracy()(load(place, expect=network), task).values, seconds
+
+
+def _in_order(split: Split) -> Split:
+    """As in the data set: an Original may serve tasks that forget different examples."""
+    return split.subset(torch.argsort(split.index))
 
 
 def _run_in_a_row(

@@ -55,30 +55,30 @@ TINY_CLASS: dict[str, Fields] = {
     },
     "Boundary Shrink": {"epochs": 3, "lr": 1e-3, "batch": 32, "crop": 1},
     "Boundary Expand": {"epochs": 3, "lr": 1e-3, "batch": 32, "crop": 1},
-    "SSD": {"samples": 1000},
+    "SSD": {"alpha": 7.0, "samples": 1000},
     "UNSIR": {"lr": 5e-3, "repair_lr": 1e-3, "retain_batch": 64, "forget_batch": 64, "crop": 1},
 }
 
 TINY_RANDOM: dict[str, Fields] = {
-    "HD": {"epochs": 1, "lr": 1e-2, "batch": 64, "crop": 1},
+    "HD": {"epochs": 1, "lr": 1e-1, "batch": 64, "crop": 1},
     "FT": {"epochs": 3, "lr": 3e-3, "batch": 64, "crop": 1},
-    "RL": {"epochs": 3, "lr": 3e-3, "retain_batch": 64, "forget_batch": 16, "crop": 1},
-    "GA": {"epochs": 3, "lr": 1e-2, "retain_batch": 64, "forget_batch": 16, "crop": 1},
-    "Bad-T": {"epochs": 3, "lr": 1e-3, "batch": 64, "crop": 1},
+    "RL": {"epochs": 3, "lr": 5e-3, "retain_batch": 64, "forget_batch": 16, "crop": 1},
+    "GA": {"epochs": 3, "lr": 4e-2, "retain_batch": 64, "forget_batch": 16, "crop": 1},
+    "Bad-T": {"epochs": 3, "lr": 3e-3, "batch": 64, "crop": 1},
     "EU-5": {"k": 5, "epochs": 4, "lr": 3e-2, "batch": 64, "crop": 1},
     "EU-10": {"k": 10, "epochs": 4, "lr": 3e-2, "batch": 64, "crop": 1},
-    "CF-5": {"k": 5, "epochs": 4, "lr": 1e-1, "batch": 64, "crop": 1},
+    "CF-5": {"k": 5, "epochs": 4, "lr": 2e-1, "batch": 64, "crop": 1},
     "CF-10": {"k": 10, "epochs": 4, "lr": 1e-1, "batch": 64, "crop": 1},
     "SCRUB": {
         "epochs": 3,
         "forget_epochs": 2,
-        "lr": 3e-3,
+        "lr": 1.5e-2,
         "retain_batch": 64,
         "forget_batch": 64,
         "crop": 1,
     },
-    "SALUN": {"epochs": 3, "lr": 3e-3, "retain_batch": 64, "forget_batch": 16, "crop": 1},
-    "l1-sparse": {"epochs": 4, "lr": 3e-2, "batch": 64, "crop": 1},
+    "SALUN": {"epochs": 3, "lr": 1e-2, "retain_batch": 64, "forget_batch": 16, "crop": 1},
+    "l1-sparse": {"epochs": 4, "lr": 6e-2, "batch": 64, "crop": 1},
     "COLA": {
         "collapse_epochs": 3,
         "align_epochs": 3,
@@ -96,9 +96,9 @@ TINY_RANDOM: dict[str, Fields] = {
         "forget_batch": 32,
         "crop": 1,
     },
-    "Boundary Shrink": {"epochs": 2, "lr": 1e-4, "batch": 32, "crop": 1},
-    "Boundary Expand": {"epochs": 2, "lr": 1e-4, "batch": 32, "crop": 1},
-    "SSD": {"samples": 1000},
+    "Boundary Shrink": {"epochs": 2, "lr": 1e-3, "batch": 32, "crop": 1},
+    "Boundary Expand": {"epochs": 2, "lr": 1e-3, "batch": 32, "crop": 1},
+    "SSD": {"alpha": 1.7, "samples": 1000},
 }
 
 # By analogy: an epoch of CIFAR-10 has as many steps as four of the embedded data. No run on CIFAR-10 has tried
