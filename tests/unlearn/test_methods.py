@@ -461,6 +461,23 @@ def test_a_method_is_found_by_what_the_paper_prints():
         unlearn.find("FT", lr=-1)
 
 
+@pytest.mark.parametrize(
+    ("label", "name", "value", "sentence"),
+    [
+        *(("UNSIR", name, -1, f"{name} is -1, expected 0 or more") for name in
+          ("epochs", "repair_epochs", "repair_lr", "noise_lr", "noise_steps", "penalty")),
+        ("Boundary Shrink", "step", -0.1, "step is -0.1, expected 0 or more"),
+        ("RL", "labels", "typo", "labels 'typo' is unknown; choose other or uniform"),
+        *((label, "temperature", value, f"temperature is {value}, expected above 0") for label in
+          ("SCRUB", "Bad-T", "COLA", "COLA+") for value in (0, -1.0)),
+    ],
+)  # fmt: skip
+def test_settings_that_no_method_can_work_with_are_refused_before_anything_runs(label, name, value, sentence):
+    with pytest.raises(rs.InputError) as refused:
+        unlearn.find(label, **{name: value})
+    assert str(refused.value) == sentence
+
+
 def test_other_packages_bring_methods(monkeypatch):
     @dataclasses.dataclass(frozen=True)
     class Theirs:
