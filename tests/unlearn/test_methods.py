@@ -452,6 +452,10 @@ def test_other_networks_forget_several_classes_and_random_samples(method, forget
 
 def test_a_method_is_found_by_what_the_paper_prints():
     assert unlearn.find("eu-10") == unlearn.ExactLast(k=10)
+    assert unlearn.find("EU-7", lr=0.1) == unlearn.ExactLast(k=7, lr=0.1)
+    assert unlearn.find("cf-3") == unlearn.CatastrophicLast(k=3)
+    with pytest.raises(rs.InputError, match="method 'EU-' is unknown"):
+        unlearn.find("EU-")
     assert unlearn.find("COLA", collapse_epochs=3).collapse_epochs == 3
     with pytest.raises(rs.InputError, match="method 'Amnesia' is unknown; choose one of Original, Retrain"):
         unlearn.find("Amnesia")
@@ -511,3 +515,21 @@ def test_other_packages_bring_methods(monkeypatch):
     declare(unlearn.FineTune)
     with pytest.raises(rs.InputError, match="a method named FT, which is taken"):
         unlearn.methods()
+    for label in ("cola", "EU-7", "cf-10"):
+        declare(type("Named", (Theirs,), {"label": label}))
+        with pytest.raises(rs.InputError, match=f"a method named {label}, which is taken"):
+            unlearn.methods()
+
+    class Plain:
+        label = "Plain"
+
+        def __call__(self, original, task):
+            return rs.clone(original)
+
+    silent = dataclasses.make_dataclass("Silent", [], namespace={"label": "Silent"}, frozen=True)
+    for loaded in (Plain, silent, type("Numbered", (Theirs,), {"label": 3})):
+        declare(loaded)
+        with pytest.raises(
+            rs.InputError, match=r"their\.package:Theirs .* names no method; make it a frozen"
+        ):
+            unlearn.find("FT")
