@@ -6,7 +6,7 @@ import pytest
 
 import residua as rs
 from residua import unlearn
-from residua.recipes import UNLEARNING, unlearning
+from residua.recipes import UNLEARNING, unlearning, unlearning_of
 
 BASELINES = {"FT", "RL", "GA", "Bad-T", "EU-5", "EU-10", "CF-5", "CF-10", "SCRUB", "SALUN", "l1-sparse"}
 
@@ -120,3 +120,16 @@ def test_a_missing_recipe_is_one_sentence():
         unlearning("full", "random", "imagenet", "vit")
     with pytest.raises(rs.InputError, match="scale 'huge' is unknown"):
         unlearning("huge", "class", "cifar10", "resnet18")
+
+
+def test_a_method_outside_the_papers_tables_keeps_its_defaults_on_any_data():
+    for label in ("HD", "Random", "SSD", "UNSIR", "Boundary Shrink"):
+        assert unlearning_of(label, "full", "class", "fashion", "resnet18") == {}
+        assert unlearning_of(label, "full", "class", "cifar10", "resnet18") == {}
+    for label in ("FT", "COLA", "Retrain"):
+        with pytest.raises(rs.InputError, match="no class forgetting of resnet18 on fashion"):
+            unlearning_of(label, "full", "class", "fashion", "resnet18")
+    assert unlearning_of("GA", "full", "class", "cifar10", "vit")["lr"] == 5e-3
+    assert (
+        unlearning_of("HD", "tiny", "class", "any", "any") == unlearning("tiny", "class", "any", "any")["HD"]
+    )

@@ -300,10 +300,10 @@ def test_forget_images_come_in_a_fresh_order_whenever_they_run_out(original, dat
 
 
 def test_ga_raises_the_forget_loss(original, task):
-    ga = unlearn.GradientAscent(epochs=1, lr=0.01, retain_batch=32, alpha=0.9, **STILL)
+    ga = unlearn.GradientAscent(epochs=1, lr=0.01, retain_batch=32, alpha=0.5, **STILL)
     found = run(ga, original, task)
     assert loss_on(found, task.forget) > loss_on(original, task.forget) + 0.15
-    assert error(found, task.retain) < 0.1
+    assert error(found, task.retain) < 0.25
 
 
 def test_hd_raises_the_loss_of_random_samples(original, data):

@@ -16,7 +16,6 @@ from residua.cli.options import (
     DataOption,
     DeviceOption,
     ForgetOption,
-    SeedOption,
     check_outputs,
     choose_device,
     command_line,
@@ -25,8 +24,9 @@ from residua.cli.options import (
     with_fields,
 )
 from residua.compare import guards
+from residua.errors import InputError
 from residua.measure import Accuracy
-from residua.recipes import Scale, unlearning
+from residua.recipes import Scale, unlearning_of
 from residua.record import Record, describe
 from residua.report import trajectory_table, unlearning_table
 from residua.task import ForgetTask
@@ -35,15 +35,28 @@ from residua.trajectory import Trajectory
 from residua.unlearn import METHODS, Unlearner, find
 
 OriginalOption = Annotated[Path, typer.Option(help="The model that was asked to forget (.safetensors).")]
+# `train` begins at 0. With that seed Random would be the very weights that Original began with.
+MethodSeed = Annotated[
+    int,
+    typer.Option(help="Same seed, same machine: same numbers. Another one than Original was trained with."),
+]
 MethodScale = Annotated[
     Scale, typer.Option(help="Whose settings: ours (tiny, small) or the paper's (full). Options go first.")
 ]
+
+# Whatever UA and TA these have, nothing has gone wrong.
+NOT_GUARDED = ("Original", "Retrain", "Random")
 
 
 def chosen(label: str, scale: Scale, task: ForgetTask, network: str, fields: dict[str, Any]) -> Unlearner:
     """The method with the scale's recipe and, on top, the fields that were given."""
     label = find(label).label
-    recipe = unlearning(scale, task.scenario, task.dataset, network).get(label, {})
+    if label == "Retrain" and fields:
+        raise InputError(
+            f"Retrain has no setting {next(iter(fields))} here, for it is trained as Original was; "
+            "make it with residua train --retrain, which has them all"
+        )
+    recipe = unlearning_of(label, scale, task.scenario, task.dataset, network)
     return find(label, **(recipe | fields))
 
 
@@ -57,7 +70,7 @@ def unlearn(
     forget: ForgetOption,
     out: Annotated[Path, typer.Option(help="Where the checkpoint goes (.safetensors).")],
     scale: MethodScale = "tiny",
-    seed: SeedOption = 0,
+    seed: MethodSeed = 1000,
     device: DeviceOption = "auto",
     record: Annotated[
         Path | None, typer.Option(help="Write the record of the run to this .json file.")
@@ -109,6 +122,9 @@ def unlearn(
     show(unlearning_table(result))
     if trajectory:
         show(trajectory_table(result))
-    for warning in guards(after, before) if unlearner.label != "Original" else ():
-        say(f"warning: {warning}")
+    if unlearner.label not in NOT_GUARDED:
+        for warning in guards(
+            after, before, scenario=task.scenario, samples=len(task.forget), settings=describe(unlearner)
+        ):
+            say(f"warning: {warning}")
     say(f"weights in {out}" + (f", record in {record}" if record else ""))

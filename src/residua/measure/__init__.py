@@ -84,7 +84,8 @@ def measures() -> dict[str, type[Measure]]:
             raise InputError(
                 f"measure {entry.name} ({entry.value}) has no label; make it a dataclass with one and a __call__"
             )
-        if not (isinstance(measure, type) and dataclasses.is_dataclass(measure)):
+        fit = isinstance(measure, type) and dataclasses.is_dataclass(measure)
+        if not fit:
             raise InputError(
                 f"measure {entry.name} ({entry.value}) is not the class of a frozen dataclass; make it one"
             )

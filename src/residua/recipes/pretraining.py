@@ -44,6 +44,6 @@ def pretraining(scale: Scale, dataset: str, network: str) -> Pretraining:
         known = ", ".join(f"{d} with {n}" for d, n in PAPER)
         raise InputError(
             f"the paper has no pretraining of {network} on {dataset}, only {known}; "
-            "choose --scale tiny or small, or give every setting"
+            "choose --scale tiny or small"
         )
     return PAPER[dataset, network]
