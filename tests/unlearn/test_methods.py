@@ -19,7 +19,7 @@ from residua.streams import Relabelled, SideBySide, other_labels, shuffled
 from residua.unlearn import cola, random_label, saliency
 from residua.unlearn.last_layers import last_layers
 from residua.unlearn.saliency import salient
-from residua.unlearn.synaptic_dampening import importance
+from residua.unlearn.synaptic_dampening import chunk, importance
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -172,6 +172,25 @@ def test_ssd_importance_is_the_mean_of_single_samples_squares(original, task):
     found = importance(rs.clone(original), split)
     for name, value in expected.items():
         torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-9)
+
+
+def test_ssd_holds_as_many_gradients_as_fit_and_finds_the_same(original, task, monkeypatch):
+    one = 2 * sum(p.numel() * 4 for p in original.parameters())
+    assert [chunk(original, budget) for budget in (0, one, 7 * one + 1, 10**12)] == [1, 1, 7, 32]
+    split = task.forget.subset(torch.arange(10))
+    sizes = []
+    real = type(split).batches
+
+    def spy(self, size, **words):
+        sizes.append(size)
+        return real(self, size, **words)
+
+    monkeypatch.setattr(type(split), "batches", spy)
+    found = [importance(rs.clone(original), split, budget) for budget in (one, 4 * one, 10**12)]
+    assert sizes == [1, 4, 32]
+    for name, value in found[0].items():
+        for other in found[1:]:
+            torch.testing.assert_close(other[name], value, rtol=1e-3, atol=1e-9)
 
 
 def test_ssd_dampens_and_never_enlarges(original, task):
