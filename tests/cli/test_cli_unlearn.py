@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
 
 import residua as rs
 from residua import recipes, unlearn
 from residua.classifier import weights_digest
 from residua.cli import cells, main
+from residua.device import resolve_precision
 from residua.record import Record
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -40,6 +42,8 @@ def test_unlearn_makes_the_model_that_the_library_makes(folder, capsys):
     assert kept.method["lr"] == 0.003
     assert kept.method["original"] == weights_digest(rs.load(folder / "one.safetensors"))
     assert kept.seconds["RTE"] > 0
+    used = resolve_precision("auto", torch.device("cpu"))
+    assert kept.setting["precision"] == str(used).removeprefix("torch.")
     assert kept.arrays["trajectory"].shape == (1, 3)
     assert kept.arrays["trajectory"][-1].tolist() == [
         kept.readings["accuracy"][k] for k in ("UA", "RA", "TA")
@@ -60,6 +64,17 @@ def test_a_run_that_did_nothing_says_so(folder, capsys):
     # Random loses everything, as it should.
     assert main(words(folder, "Random", "--scale", "full")) == 0
     assert "warning" not in capsys.readouterr().err
+
+
+def test_the_record_says_which_precision_was_used(folder, monkeypatch):
+    """That of a training where there was one, whatever the machine prefers."""
+    monkeypatch.setattr("residua.cli.unlearn.resolve_precision", lambda asked, where: f"torch.{asked}")
+    found = {}
+    for method in ("Random", "SSD", "HD", "Retrain"):
+        record = folder / f"{method.lower()}.json"
+        assert main(words(folder, method, "--record", str(record))) == 0
+        found[method] = Record.read(record).setting["precision"]
+    assert found == {"Random": "float32", "SSD": "float32", "HD": "auto", "Retrain": "auto"}
 
 
 def test_random_is_not_what_original_began_with(folder):

@@ -24,13 +24,14 @@ from residua.cli.options import (
     with_fields,
 )
 from residua.compare import guards
+from residua.device import resolve_precision
 from residua.errors import InputError
 from residua.measure import Accuracy
 from residua.recipes import Scale, unlearning_of
 from residua.record import Record, describe
 from residua.report import trajectory_table, unlearning_table
 from residua.task import ForgetTask
-from residua.training import seeded
+from residua.training import seeded, watching
 from residua.trajectory import Trajectory
 from residua.unlearn import METHODS, Unlearner, find
 
@@ -93,12 +94,16 @@ def unlearn(
     model = load_for(task, original, where)
     unlearner = chosen(method, scale, task, str(model.architecture.get("network")), fields)
     followed = Trajectory(task)
+    steps: list[int] = []
     with seeded(seed), training_bar(unlearner.label), contextlib.ExitStack() as stack:
+        stack.enter_context(watching(lambda tick: steps.append(tick.step)))
         if trajectory:
             stack.enter_context(followed.following())
         start = time.perf_counter()
         unlearned = unlearner(model, task)
         seconds = time.perf_counter() - start - followed.seconds
+    # Weights are float32, and so is all that is done to them outside of a training.
+    precision = getattr(getattr(unlearner, "pretraining", None), "precision", "auto") if steps else "float32"
     before, after = (dict(Accuracy()(m, task).values) for m in (model, unlearned))
     result = Record(
         name=record.stem if record else "unlearned",
@@ -107,6 +112,7 @@ def unlearn(
             "network": model.architecture,
             "task": task.manifest(),
             "device": where.type,
+            "precision": str(resolve_precision(precision, where)).removeprefix("torch."),
         },
         method=describe(unlearner) | {"original": weights_digest(model)},
         measures={"accuracy": describe(Accuracy())},
