@@ -24,7 +24,7 @@ from residua.cli.options import (
     with_fields,
 )
 from residua.compare import guards
-from residua.device import resolve_precision
+from residua.device import Precision, resolve_precision
 from residua.errors import InputError
 from residua.measure import Accuracy
 from residua.recipes import Scale, unlearning_of
@@ -33,7 +33,7 @@ from residua.report import trajectory_table, unlearning_table
 from residua.task import ForgetTask
 from residua.training import seeded, watching
 from residua.trajectory import Trajectory
-from residua.unlearn import METHODS, Unlearner, find
+from residua.unlearn import METHODS, Retrain, Unlearner, find
 
 OriginalOption = Annotated[Path, typer.Option(help="The model that was asked to forget (.safetensors).")]
 # `train` begins at 0. With that seed Random would be the very weights that Original began with.
@@ -103,7 +103,8 @@ def unlearn(
         unlearned = unlearner(model, task)
         seconds = time.perf_counter() - start - followed.seconds
     # Weights are float32, and so is all that is done to them outside of a training.
-    precision = getattr(getattr(unlearner, "pretraining", None), "precision", "auto") if steps else "float32"
+    trained: Precision = unlearner.pretraining.precision if isinstance(unlearner, Retrain) else "auto"
+    precision: Precision = trained if steps else "float32"
     before, after = (dict(Accuracy()(m, task).values) for m in (model, unlearned))
     result = Record(
         name=record.stem if record else "unlearned",
