@@ -185,17 +185,25 @@ LEAST: dict[str, float] = {
     "forget_epochs": 0,
     "collapse_epochs": 0,
     "align_epochs": 0,
+    "repair_epochs": 0,
+    "noise_steps": 0,
     "batch": 1,
     "retain_batch": 1,
     "forget_batch": 1,
     "lr": 0,
     "collapse_lr": 0,
     "align_lr": 0,
+    "repair_lr": 0,
+    "noise_lr": 0,
     "momentum": 0,
     "weight_decay": 0,
     "crop": 0,
     "clip": 0,
+    "penalty": 0,
+    "step": 0,
 }
+# What logits are divided by.
+POSITIVE = ("temperature",)
 
 
 def check_settings(method: object) -> None:
@@ -205,6 +213,8 @@ def check_settings(method: object) -> None:
         least = LEAST.get(field.name)
         if least is not None and value is not None and not value >= least:
             raise InputError(f"{field.name} is {value}, expected {least:g} or more")
+        if field.name in POSITIVE and not value > 0:
+            raise InputError(f"{field.name} is {value}, expected above 0")
 
 
 @dataclass(frozen=True)

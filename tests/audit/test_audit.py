@@ -257,6 +257,10 @@ def test_outputs_alone_can_accuse_and_never_clear(truths, slanted, tmp_path, nam
     }
     found = rs.audit(**said)
     assert found.verdict == word
+    # What was forgotten is not said, so at first sight less is asked.
+    at_first = [guard.split(":")[0] for guard in found.report.guards]
+    expected = {"original": ["nothing happened"], "random": ["the model collapsed"]}
+    assert at_first[-1:] == expected.get(name, [])
     assert "white-box: not assessed" in found.sentence
     assert found.report.not_assessed["white-box"]
     assert found.idi is None

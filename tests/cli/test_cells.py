@@ -97,7 +97,9 @@ def test_equal_encoders_are_fitted_once_although_no_process_knows_of_another(sma
     compared = []
     monkeypatch.setattr(Accuracy, "__call__", counted)
     monkeypatch.setattr(
-        cells, "guards", lambda after, before: compared.append(before) or guards(after, before)
+        cells,
+        "guards",
+        lambda after, before, **asked: compared.append(before) or guards(after, before, **asked),
     )
     pool = OtherProcesses()
     monkeypatch.setattr(cells, "side_by_side", lambda jobs: pool)

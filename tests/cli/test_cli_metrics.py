@@ -234,6 +234,18 @@ class Nameless:
     pass
 
 
+class Plain:
+    label = "plain"
+
+    def __call__(self, model, task):
+        return Reading({})
+
+
+@dataclass(frozen=True)
+class Shouted(Brightness):
+    label = "Accuracy"
+
+
 def entries(monkeypatch, *values: str) -> None:
     found = EntryPoints(EntryPoint(f"x{i}", value, "residua.measures") for i, value in enumerate(values))
     monkeypatch.setattr("residua.measure.entry_points", lambda group: found.select(group=group))
@@ -255,6 +267,8 @@ def test_a_measure_of_another_package_is_found_and_used(run, monkeypatch):
         ("no_such_package:Thing", "cannot be loaded"),
         (f"{__name__}:Missing", "cannot be loaded"),
         (f"{__name__}:Nameless", "has no label"),
+        (f"{__name__}:Plain", "is not the class of a frozen dataclass"),
+        (f"{__name__}:Shouted", "takes the label Accuracy, which is in use"),
         ("residua.measure:Accuracy", "takes the label accuracy, which is in use"),
     ],
 )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
 
 import residua as rs
 from residua import recipes, unlearn
 from residua.classifier import weights_digest
 from residua.cli import cells, main
+from residua.device import resolve_precision
 from residua.record import Record
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -40,6 +42,8 @@ def test_unlearn_makes_the_model_that_the_library_makes(folder, capsys):
     assert kept.method["lr"] == 0.003
     assert kept.method["original"] == weights_digest(rs.load(folder / "one.safetensors"))
     assert kept.seconds["RTE"] > 0
+    used = resolve_precision("auto", torch.device("cpu"))
+    assert kept.setting["precision"] == str(used).removeprefix("torch.")
     assert kept.arrays["trajectory"].shape == (1, 3)
     assert kept.arrays["trajectory"][-1].tolist() == [
         kept.readings["accuracy"][k] for k in ("UA", "RA", "TA")
@@ -52,7 +56,34 @@ def test_a_run_that_did_nothing_says_so(folder, capsys):
     with rs.seeded(0):
         rs.save(original(rs.load(folder / "one.safetensors"), data.train), folder / "one.safetensors")
     assert main(words(folder, "FT", "--epochs", "1", "--lr", "0", "--batch", "32", "--crop", "0")) == 0
-    assert "warning: nothing happened: UA is" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "warning: nothing happened: UA is" in said
+    assert "; raise epochs or lr" in said
+    assert main(words(folder, "SSD", "--alpha", "1e9")) == 0
+    assert "; lower alpha or dampening" in capsys.readouterr().err
+    # Random loses everything, as it should.
+    assert main(words(folder, "Random", "--scale", "full")) == 0
+    assert "warning" not in capsys.readouterr().err
+
+
+def test_the_record_says_which_precision_was_used(folder, monkeypatch):
+    """That of a training where there was one, whatever the machine prefers."""
+    monkeypatch.setattr("residua.cli.unlearn.resolve_precision", lambda asked, where: f"torch.{asked}")
+    found = {}
+    for method in ("Random", "SSD", "HD", "Retrain"):
+        record = folder / f"{method.lower()}.json"
+        assert main(words(folder, method, "--record", str(record))) == 0
+        found[method] = Record.read(record).setting["precision"]
+    assert found == {"Random": "float32", "SSD": "float32", "HD": "auto", "Retrain": "auto"}
+
+
+def test_random_is_not_what_original_began_with(folder):
+    """`residua train` begins with seed 0, and so did this network."""
+    began = weights_digest(rs.load(folder / "one.safetensors"))
+    assert main(words(folder, "Random", "--seed", "0")) == 0
+    assert weights_digest(rs.load(folder / "u.safetensors")) == began
+    assert main(words(folder, "Random")) == 0
+    assert weights_digest(rs.load(folder / "u.safetensors")) != began
 
 
 @pytest.mark.parametrize(
@@ -64,6 +95,9 @@ def test_a_run_that_did_nothing_says_so(folder, capsys):
         ("COLA", ["--views", "3"], "views is 3, expected 1 or 2"),
         ("EU-5", ["--k", "99"], "k is 99, expected 1 to 21"),
         ("FT", ["--scale", "full"], "the paper has no class forgetting of resnet18 on mnist"),
+        ("Retrain", ["--epochs", "3"], "Retrain has no setting epochs here"),
+        ("Retrain", ["--lr", "3"], "make it with residua train --retrain"),
+        ("UNSIR", ["--repair-lr", "-1"], "repair_lr is -1.0, expected 0 or more"),
         ("FT", ["--record", "Bad Name.json"], "must be named in small letters"),
     ],
 )

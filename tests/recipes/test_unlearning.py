@@ -6,88 +6,133 @@ import pytest
 
 import residua as rs
 from residua import unlearn
-from residua.recipes import UNLEARNING, unlearning
+from residua.recipes import UNLEARNING, pretraining, unlearning, unlearning_of
 
 BASELINES = {"FT", "RL", "GA", "Bad-T", "EU-5", "EU-10", "CF-5", "CF-10", "SCRUB", "SALUN", "l1-sparse"}
 
-# Learning rates as the tables print them, a column of ResNet-18, ResNet-50, ViT where it has three.
-RATES = {
-    ("class", "cifar10"): {
-        "FT": "1e-5 1e-5 1e-4",
-        "RL": "1e-5 2e-5 1e-3",
-        "GA": "2e-3 2e-3 5e-3",
-        "Bad-T": "1e-5 1e-5 1e-5",
-        "EU-10": "1e-2 1e-2 1e-2",
-        "CF-5": "1e-2 1e-2 3e-2",
-        "SCRUB": "5e-4 5e-4 1e-4",
-        "SALUN": "5e-4 1e-3 1e-3",
-        "l1-sparse": "2e-4 2e-4 9e-4",
-    },
-    ("class", "cifar100"): {
-        "FT": "1e-5 1e-5 1e-4",
-        "RL": "2e-5 1e-4 1e-4",
-        "GA": "9e-4 9e-4 5e-3",
-        "CF-10": "1e-2 1e-2 3e-2",
-        "SCRUB": "5e-4 5e-4 5e-4",
-        "SALUN": "1e-3 1e-3 1e-3",
-        "l1-sparse": "2e-4 2e-4 5e-4",
-    },
-    ("class", "imagenet"): {
-        "FT": "1e-5 1e-5",
-        "RL": "1e-3 1e-4",
-        "GA": "2e-3 1e-3",
-        "EU-5": "5e-3 5e-3",
-        "SCRUB": "5e-4 1e-4",
-        "SALUN": "1e-3 1e-3",
-        "l1-sparse": "9e-4 9e-4",
-    },
-    ("random", "cifar10"): {
-        "FT": "1e-4",
-        "GA": "2.5e-3",
-        "EU-5": "1e-1",
-        "SCRUB": "2.5e-5",
-        "SALUN": "8.3e-4",
-    },
-    ("random", "cifar100"): {
-        "FT": "2e-4",
-        "RL": "5e-4",
-        "CF-5": "5e-2",
-        "SCRUB": "5.4e-4",
-        "l1-sparse": "3e-4",
-    },
-}
+# The two tables, row by row, each number as it is printed: one for all networks, or one for each of ResNet-18,
+# ResNet-50 and ViT (ImageNet: ResNet-50 and ViT). Where one cell stands for CIFAR-10 and CIFAR-100 it is written twice.
+TABLES = {
+    ("class", "cifar10"): [
+        ("FT", {"epochs": "25", "lr": "1e-5 1e-5 1e-4", "batch": "64"}),
+        ("RL", {"epochs": "7 7 10", "lr": "1e-5 2e-5 1e-3", "retain_batch": "64", "forget_batch": "16"}),
+        ("GA", {"epochs": "10", "lr": "2e-3 2e-3 5e-3", "retain_batch": "64", "forget_batch": "16"}),
+        ("Bad-T", {"epochs": "10", "lr": "1e-5", "batch": "256"}),
+        ("EU-5", {"k": "5", "epochs": "14", "lr": "1e-2", "batch": "64"}),
+        ("EU-10", {"k": "10", "epochs": "14", "lr": "1e-2", "batch": "64"}),
+        ("CF-5", {"k": "5", "epochs": "14 14 18", "lr": "1e-2 1e-2 3e-2", "batch": "64"}),
+        ("CF-10", {"k": "10", "epochs": "14 14 18", "lr": "1e-2 1e-2 3e-2", "batch": "64"}),
+        ("SCRUB", {"epochs": "3", "forget_epochs": "2", "lr": "5e-4 5e-4 1e-4",
+                   "retain_batch": "64", "forget_batch": "256 256 64"}),
+        ("SALUN", {"epochs": "10", "lr": "5e-4 1e-3 1e-3", "retain_batch": "64", "forget_batch": "16"}),
+        ("l1-sparse", {"epochs": "10", "lr": "2e-4 2e-4 9e-4", "batch": "64"}),
+        ("COLA", {"collapse_epochs": "10", "align_epochs": "10", "collapse_lr": "2e-4 2e-4 1.5e-4",
+                  "align_lr": "5e-6 1e-5 5e-5", "batch": "64"}),
+    ],
+    ("class", "cifar100"): [
+        ("FT", {"epochs": "25", "lr": "1e-5 1e-5 1e-4", "batch": "64"}),
+        ("RL", {"epochs": "7 7 10", "lr": "2e-5 1e-4 1e-4", "retain_batch": "64", "forget_batch": "16"}),
+        ("GA", {"epochs": "10", "lr": "9e-4 9e-4 5e-3", "retain_batch": "64", "forget_batch": "16"}),
+        ("Bad-T", {"epochs": "10", "lr": "1e-5", "batch": "256"}),
+        ("EU-5", {"k": "5", "epochs": "14", "lr": "1e-2", "batch": "64"}),
+        ("EU-10", {"k": "10", "epochs": "14", "lr": "1e-2", "batch": "64"}),
+        ("CF-5", {"k": "5", "epochs": "14 14 18", "lr": "1e-2 1e-2 3e-2", "batch": "64"}),
+        ("CF-10", {"k": "10", "epochs": "14 14 18", "lr": "1e-2 1e-2 3e-2", "batch": "64"}),
+        ("SCRUB", {"epochs": "3", "forget_epochs": "2", "lr": "5e-4", "retain_batch": "128", "forget_batch": "8"}),
+        ("SALUN", {"epochs": "15", "lr": "1e-3", "retain_batch": "64", "forget_batch": "16"}),
+        ("l1-sparse", {"epochs": "10", "lr": "2e-4 2e-4 5e-4", "batch": "64"}),
+        ("COLA", {"collapse_epochs": "10", "align_epochs": "10", "collapse_lr": "5e-4 5e-4 5e-4",
+                  "align_lr": "5e-6 1e-5 5e-5", "batch": "256"}),
+    ],
+    ("class", "imagenet"): [
+        ("FT", {"epochs": "3 4", "lr": "1e-5", "batch": "128"}),
+        ("RL", {"epochs": "3", "lr": "1e-3 1e-4", "retain_batch": "128", "forget_batch": "16"}),
+        ("GA", {"epochs": "3", "lr": "2e-3 1e-3", "retain_batch": "128", "forget_batch": "16"}),
+        ("Bad-T", {"epochs": "3", "lr": "1e-5", "batch": "256"}),
+        ("EU-5", {"k": "5", "epochs": "2", "lr": "5e-3", "batch": "128"}),
+        ("EU-10", {"k": "10", "epochs": "2", "lr": "5e-3", "batch": "128"}),
+        ("CF-5", {"k": "5", "epochs": "5", "lr": "5e-3", "batch": "128"}),
+        ("CF-10", {"k": "10", "epochs": "5", "lr": "5e-3", "batch": "128"}),
+        ("SCRUB", {"epochs": "2", "forget_epochs": "2", "lr": "5e-4 1e-4",
+                   "retain_batch": "128", "forget_batch": "256"}),
+        ("SALUN", {"epochs": "5 2", "lr": "1e-3", "retain_batch": "128", "forget_batch": "16"}),
+        ("l1-sparse", {"epochs": "5", "lr": "9e-4", "batch": "128"}),
+        ("COLA", {"collapse_epochs": "1", "align_epochs": "2", "collapse_lr": "2e-5 5e-5",
+                  "align_lr": "1e-5 5e-5", "batch": "256"}),
+    ],
+    ("random", "cifar10"): [
+        ("FT", {"epochs": "25", "lr": "1e-4", "batch": "64"}),
+        ("RL", {"epochs": "7", "lr": "1e-3", "retain_batch": "64", "forget_batch": "16"}),
+        ("GA", {"epochs": "10", "lr": "2.5e-3", "retain_batch": "64", "forget_batch": "16"}),
+        ("Bad-T", {"epochs": "10", "lr": "1e-5", "batch": "256"}),
+        ("EU-5", {"k": "5", "epochs": "14", "lr": "1e-1", "batch": "64"}),
+        ("EU-10", {"k": "10", "epochs": "14", "lr": "1e-1", "batch": "64"}),
+        ("CF-5", {"k": "5", "epochs": "14", "lr": "1e-1", "batch": "64"}),
+        ("CF-10", {"k": "10", "epochs": "14", "lr": "1e-1", "batch": "64"}),
+        ("SCRUB", {"epochs": "5", "forget_epochs": "5", "lr": "2.5e-5", "retain_batch": "16", "forget_batch": "64"}),
+        ("SALUN", {"epochs": "10", "lr": "8.3e-4", "retain_batch": "64", "forget_batch": "16"}),
+        ("l1-sparse", {"epochs": "10", "lr": "4e-4", "batch": "64"}),
+        ("COLA+", {"collapse_epochs": "10", "align_epochs": "10", "collapse_lr": "2e-4", "align_lr": "1e-4",
+                   "retain_batch": "32", "forget_batch": "64"}),
+    ],
+    ("random", "cifar100"): [
+        ("FT", {"epochs": "25", "lr": "2e-4", "batch": "64"}),
+        ("RL", {"epochs": "7", "lr": "5e-4", "retain_batch": "64", "forget_batch": "16"}),
+        ("GA", {"epochs": "10", "lr": "1e-3", "retain_batch": "64", "forget_batch": "16"}),
+        ("Bad-T", {"epochs": "10", "lr": "1e-5", "batch": "256"}),
+        ("EU-5", {"k": "5", "epochs": "14", "lr": "5e-2", "batch": "64"}),
+        ("EU-10", {"k": "10", "epochs": "14", "lr": "5e-2", "batch": "64"}),
+        ("CF-5", {"k": "5", "epochs": "14", "lr": "5e-2", "batch": "64"}),
+        ("CF-10", {"k": "10", "epochs": "14", "lr": "5e-2", "batch": "64"}),
+        ("SCRUB", {"epochs": "5", "forget_epochs": "5", "lr": "5.4e-4", "retain_batch": "16", "forget_batch": "64"}),
+        ("SALUN", {"epochs": "15", "lr": "5e-4", "retain_batch": "64", "forget_batch": "16"}),
+        ("l1-sparse", {"epochs": "10", "lr": "3e-4", "batch": "64"}),
+        ("COLA+", {"collapse_epochs": "10", "align_epochs": "10", "collapse_lr": "2.5e-4", "align_lr": "2e-5",
+                   "retain_batch": "64", "forget_batch": "192"}),
+    ],
+}  # fmt: skip
+NETWORKS = {"cifar10": ("resnet18", "resnet50", "vit"), "imagenet": ("resnet50", "vit")}
 
 
-@pytest.mark.parametrize(("scenario", "dataset"), RATES)
-def test_learning_rates_are_the_tables(scenario, dataset):
-    networks = UNLEARNING[scenario][dataset]
-    for label, printed in RATES[scenario, dataset].items():
-        expected = [float(rate) for rate in printed.split()]
-        assert [recipe[label]["lr"] for recipe in networks.values()] == expected, label
+@pytest.mark.parametrize(("scenario", "dataset"), TABLES)
+def test_every_cell_is_the_tables(scenario, dataset):
+    networks = ("resnet18",) if scenario == "random" else NETWORKS.get(dataset, NETWORKS["cifar10"])
+    assert tuple(UNLEARNING[scenario][dataset]) == networks
+    # [ours] where the images are larger: an eighth of their side, as for CIFAR.
+    ours = {"crop": 28} if dataset == "imagenet" else {}
+    for place, network in enumerate(networks):
+        expected = {}
+        for label, row in TABLES[scenario, dataset]:
+            printed = {name: words.split() for name, words in row.items()}
+            assert {len(values) for values in printed.values()} <= {1, len(networks)}, label
+            expected[label] = ours | {
+                name: float(values[place] if len(values) > 1 else values[0])
+                for name, values in printed.items()
+            }
+        assert UNLEARNING[scenario][dataset][network] == expected, network
 
 
-def test_epochs_and_batches_are_the_tables():
-    table = UNLEARNING["class"]
-    assert [r["RL"]["epochs"] for r in table["cifar10"].values()] == [7, 7, 10]
-    assert [r["CF-5"]["epochs"] for r in table["cifar100"].values()] == [14, 14, 18]
-    assert [r["SALUN"]["epochs"] for r in table["cifar100"].values()] == [15, 15, 15]
-    assert [r["SCRUB"]["forget_batch"] for r in table["cifar10"].values()] == [256, 256, 64]
-    assert [r["SCRUB"]["forget_batch"] for r in table["cifar100"].values()] == [8, 8, 8]
-    assert [r["FT"]["epochs"] for r in table["imagenet"].values()] == [3, 4]
-    assert [r["SALUN"]["epochs"] for r in table["imagenet"].values()] == [5, 2]
-    assert table["cifar10"]["resnet18"]["SCRUB"] == {
-        "epochs": 3, "forget_epochs": 2, "lr": 5e-4, "retain_batch": 64, "forget_batch": 256,
-    }  # fmt: skip
-    assert table["imagenet"]["vit"]["COLA"] == {
-        "collapse_epochs": 1, "align_epochs": 2, "collapse_lr": 5e-5, "align_lr": 5e-5, "batch": 256,
-    }  # fmt: skip
-    assert table["cifar100"]["resnet50"]["COLA"] == {
-        "collapse_epochs": 10, "align_epochs": 10, "collapse_lr": 5e-4, "align_lr": 1e-5, "batch": 256,
-    }  # fmt: skip
-    assert UNLEARNING["random"]["cifar100"]["resnet18"]["COLA+"] == {
-        "collapse_epochs": 10, "align_epochs": 10, "collapse_lr": 2.5e-4, "align_lr": 2e-5,
-        "retain_batch": 64, "forget_batch": 192,
-    }  # fmt: skip
+def test_the_tables_are_all_there_is_and_counts_are_whole():
+    assert {(s, d) for s, datasets in UNLEARNING.items() for d in datasets} == set(TABLES)
+    for scenario, datasets in UNLEARNING.items():
+        for dataset, networks in datasets.items():
+            for network, recipes in networks.items():
+                for label, fields in recipes.items():
+                    whole = [name for name in fields if not name.endswith("lr")]
+                    assert all(type(fields[name]) is int for name in whole), (
+                        scenario,
+                        dataset,
+                        network,
+                        label,
+                    )
+
+
+@pytest.mark.parametrize("network", ["resnet50", "vit"])
+def test_on_imagenet_unlearning_crops_as_pretraining_does(network):
+    crop = pretraining("full", "imagenet", network).crop
+    recipes = unlearning("full", "class", "imagenet", network)
+    assert {fields["crop"] for label, fields in recipes.items() if label != "Retrain"} == {crop}
+    assert recipes["Retrain"]["pretraining"].crop == crop
 
 
 def test_every_table_has_every_row_and_every_row_makes_a_method():
@@ -120,3 +165,16 @@ def test_a_missing_recipe_is_one_sentence():
         unlearning("full", "random", "imagenet", "vit")
     with pytest.raises(rs.InputError, match="scale 'huge' is unknown"):
         unlearning("huge", "class", "cifar10", "resnet18")
+
+
+def test_a_method_outside_the_papers_tables_keeps_its_defaults_on_any_data():
+    for label in ("HD", "Random", "SSD", "UNSIR", "Boundary Shrink"):
+        assert unlearning_of(label, "full", "class", "fashion", "resnet18") == {}
+        assert unlearning_of(label, "full", "class", "cifar10", "resnet18") == {}
+    for label in ("FT", "COLA", "Retrain"):
+        with pytest.raises(rs.InputError, match="no class forgetting of resnet18 on fashion"):
+            unlearning_of(label, "full", "class", "fashion", "resnet18")
+    assert unlearning_of("GA", "full", "class", "cifar10", "vit")["lr"] == 5e-3
+    assert (
+        unlearning_of("HD", "tiny", "class", "any", "any") == unlearning("tiny", "class", "any", "any")["HD"]
+    )

@@ -10,13 +10,16 @@ import torch.nn.functional as F
 from torch import nn
 
 import residua as rs
+from conftest import make_arrays
 from residua import unlearn
 from residua.classifier import weights_digest
 from residua.outputs import logits
+from residua.split import MemoryImages
 from residua.streams import Relabelled, SideBySide, other_labels, shuffled
+from residua.unlearn import cola, random_label, saliency
 from residua.unlearn.last_layers import last_layers
 from residua.unlearn.saliency import salient
-from residua.unlearn.synaptic_dampening import importance
+from residua.unlearn.synaptic_dampening import chunk, importance
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -171,6 +174,25 @@ def test_ssd_importance_is_the_mean_of_single_samples_squares(original, task):
         torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-9)
 
 
+def test_ssd_holds_as_many_gradients_as_fit_and_finds_the_same(original, task, monkeypatch):
+    one = 2 * sum(p.numel() * 4 for p in original.parameters())
+    assert [chunk(original, budget) for budget in (0, one, 7 * one + 1, 10**12)] == [1, 1, 7, 32]
+    split = task.forget.subset(torch.arange(10))
+    sizes = []
+    real = type(split).batches
+
+    def spy(self, size, **words):
+        sizes.append(size)
+        return real(self, size, **words)
+
+    monkeypatch.setattr(type(split), "batches", spy)
+    found = [importance(rs.clone(original), split, budget) for budget in (one, 4 * one, 10**12)]
+    assert sizes == [1, 4, 32]
+    for name, value in found[0].items():
+        for other in found[1:]:
+            torch.testing.assert_close(other[name], value, rtol=1e-3, atol=1e-9)
+
+
 def test_ssd_dampens_and_never_enlarges(original, task):
     found = run(unlearn.SynapticDampening(alpha=1.0, samples=60), original, task)
     smaller = 0
@@ -234,6 +256,183 @@ def test_unsir_teaches_noise_under_the_label_of_each_forgotten_class(original, d
         assert learned > drawn + 1
 
 
+# --- what each method must do, and would not if it were written wrongly ----------------------------
+
+STILL = {"crop": 0, "flip": False}
+
+
+def loss_on(model, split) -> float:
+    return float(F.cross_entropy(logits(model, split), split.labels))
+
+
+@pytest.fixture
+def drawn(monkeypatch) -> list[list[int]]:
+    """The images that were asked for, in their order, one list for each pass over a split."""
+    passes: list[list[int]] = []
+    real = MemoryImages.stream
+
+    def spy(self, batches, device):
+        listed = list(batches)
+        passes.append([i for batch in listed for i in batch.tolist()])
+        return real(self, listed, device)
+
+    monkeypatch.setattr(MemoryImages, "stream", spy)
+    return passes
+
+
+def of_forget(passes: list[list[int]], task) -> list[list[int]]:
+    """Those passes that were over the forget set."""
+    return [one for one in passes if set(one) & set(task.forget.index.tolist())]
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        unlearn.FineTune(epochs=1, batch=60, **STILL),
+        unlearn.ExactLast(k=1, epochs=1, batch=60, **STILL),
+        unlearn.CatastrophicLast(k=1, epochs=1, batch=60, **STILL),
+        unlearn.L1Sparse(epochs=1, batch=60, **STILL),
+        unlearn.Cola(collapse_epochs=1, align_epochs=1, batch=60, **STILL),
+    ],
+    ids=lambda method: method.label,
+)
+def test_what_learns_from_the_retain_set_never_draws_a_forgotten_image(original, task, method, drawn):
+    run(method, original, task)
+    assert {i for one in drawn for i in one} == set(task.retain.index.tolist())
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        unlearn.GradientAscent(epochs=1, retain_batch=40, forget_batch=16, **STILL),
+        unlearn.HeadDistillation(epochs=1, batch=16, **STILL),
+        unlearn.ColaPlus(collapse_epochs=1, align_epochs=0, retain_batch=40, forget_batch=16, **STILL),
+    ],
+    ids=lambda method: method.label,
+)
+def test_forget_images_come_in_a_fresh_order_whenever_they_run_out(original, data, method, drawn):
+    task = rs.forget_samples(data, 10, seed=1)
+    run(method, original, task)
+    found = of_forget(drawn, task)
+    assert len(found) >= 2
+    assert len({tuple(one) for one in found}) == len(found)
+
+
+def test_ga_raises_the_forget_loss(original, task):
+    ga = unlearn.GradientAscent(epochs=1, lr=0.01, retain_batch=32, alpha=0.5, **STILL)
+    found = run(ga, original, task)
+    assert loss_on(found, task.forget) > loss_on(original, task.forget) + 0.15
+    assert error(found, task.retain) < 0.25
+
+
+def test_hd_raises_the_loss_of_random_samples(original, data):
+    # They are like any others, so the ascent needs a large weight to be seen.
+    samples = rs.forget_samples(data, 10, seed=1)
+    hd = unlearn.HeadDistillation(epochs=1, lr=0.05, batch=40, alpha=0.1, **STILL)
+    assert loss_on(run(hd, original, samples), samples.forget) > loss_on(original, samples.forget) + 0.5
+
+
+def test_scrub_disobeys_on_forget_for_so_many_epochs_and_obeys_on_retain(original, task, drawn):
+    settings = {"epochs": 2, "lr": 5e-3, "retain_batch": 60, "forget_batch": 16, **STILL}
+    found = run(unlearn.Scrub(forget_epochs=1, **settings), original, task)
+    assert len(of_forget(drawn, task)) == 1
+    plain = run(unlearn.Scrub(forget_epochs=0, **settings), original, task)
+    assert len(of_forget(drawn, task)) == 1
+    assert loss_on(found, task.forget) > loss_on(plain, task.forget) + 0.15
+    assert loss_on(found, task.retain) < loss_on(original, task.retain)
+
+
+def test_bad_t_asks_the_bad_teacher_about_forget_and_the_good_one_about_retain(original, task):
+    found = run(unlearn.BadTeacher(epochs=1, lr=5e-3, batch=24, **STILL), original, task)
+    assert error(found, task.forget) > 0.7
+    assert error(found, task.retain) < 0.3
+
+
+def test_cola_draws_its_head_anew_and_cola_plus_keeps_it(original, task):
+    still = {"collapse_epochs": 0, "align_epochs": 0, **STILL}
+    anew = run(unlearn.Cola(**still), original, task)
+    assert weights_digest(anew.after(0)) == weights_digest(original.after(0))
+    assert not (anew.head.weight == original.head.weight).any()
+    collapse = {"collapse_epochs": 1, "align_epochs": 0, "retain_batch": 60, "forget_batch": 20}
+    kept = run(unlearn.ColaPlus(**collapse, **STILL), original, task)
+    assert weights_digest(kept.after(0)) != weights_digest(original.after(0))
+    assert weights_digest(kept.head) == weights_digest(original.head)
+
+
+@pytest.mark.parametrize("pseudo", ["original", "current"])
+def test_cola_plus_collapses_forget_samples_into_their_likeliest_other_label(
+    original, task, pseudo, monkeypatch
+):
+    labels = []
+    real = cola.supervised_contrastive
+
+    def spy(z, y, temperature):
+        labels.append(y)
+        return real(z, y, temperature)
+
+    monkeypatch.setattr(cola, "supervised_contrastive", spy)
+    settings = {"collapse_epochs": 1, "align_epochs": 0, "retain_batch": 180, "forget_batch": 60}
+    run(unlearn.ColaPlus(pseudo=pseudo, **settings, **STILL), original, task)
+    (seen,) = labels
+    assert seen[:180].bincount().tolist() == [60, 60, 0, 60]
+    assert set(seen[180:].tolist()) <= {0, 1, 3}
+    if pseudo == "original":
+        said = logits(original, task.forget).clone()
+        said[:, 2] = -torch.inf
+        assert sorted(seen[180:].tolist()) == sorted(said.argmax(1).tolist())
+
+
+def test_boundary_shrink_teaches_another_label(original, task):
+    found = run(unlearn.BoundaryShrink(epochs=2, lr=0.01, batch=16, **STILL), original, task)
+    assert error(found, task.forget) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("room", "method", "taught"),
+    [
+        (random_label, unlearn.RandomLabel(), {0, 1, 3}),
+        (random_label, unlearn.RandomLabel(labels="uniform"), {0, 1, 2, 3}),
+        (saliency, unlearn.Saliency(share=1.0), {0, 1, 3}),
+    ],
+    ids=["RL other", "RL uniform", "SALUN"],
+)
+def test_wrong_labels_are_drawn_from_those_that_are_asked_for(
+    original, task, room, method, taught, monkeypatch
+):
+    wrong, right = set(), set()
+    real = room.cross_entropy_in_turn
+
+    def spy(model, x, y, first):
+        (wrong if first else right).update(y.tolist())
+        return real(model, x, y, first)
+
+    monkeypatch.setattr(room, "cross_entropy_in_turn", spy)
+    small = {"epochs": 1, "lr": 0.02, "retain_batch": 180, "forget_batch": 20, **STILL}
+    found = run(dataclasses.replace(method, **small), original, task)
+    assert wrong == taught
+    assert right == {0, 1, 3}
+    assert loss_on(found, task.forget) > loss_on(original, task.forget) + 0.5
+
+
+def test_l1s_weight_falls_from_alpha_to_zero(original, task):
+    told = []
+    size = sum(float(p.detach().abs().sum()) for p in original.parameters())
+    with rs.watching(lambda tick: told.append(tick.loss) if tick.epoch_done else None):
+        run(unlearn.L1Sparse(epochs=4, lr=0.0, batch=180, alpha=1.0, **STILL), original, task)
+    assert [value / size for value in told] == pytest.approx([1, 0.75, 0.5, 0.25], abs=0.02)
+
+
+def test_unsir_impairs_by_its_noise(original, task):
+    still = {"noise_steps": 5, "retain_batch": 30, "forget_batch": 30, **STILL}
+    method = unlearn.Unsir(epochs=1, lr=5e-3, repair_epochs=0, **still)
+    found = run(method, original, task)
+    with rs.seeded(1):
+        ((noise, label),) = method._noise(rs.freeze(rs.clone(original)), task)
+    with torch.no_grad():
+        before, after = (F.cross_entropy(model(noise), label) for model in (original, found))
+    assert after < before / 2
+
+
 # --- every method -----------------------------------------------------------------------------------
 
 QUICK = {"crop": 1, "samples": 20, "noise_steps": 1, "batch": 64, "retain_batch": 64, "forget_batch": 30} | (
@@ -241,10 +440,16 @@ QUICK = {"crop": 1, "samples": 20, "noise_steps": 1, "batch": 64, "retain_batch"
 )
 
 
+@pytest.fixture(scope="module")
+def few() -> rs.Dataset:
+    return rs.datasets.arrays(*make_arrays(128, seed=0), *make_arrays(16, seed=1), name="few levels")
+
+
 @pytest.mark.parametrize("network", ["resnet50", "vit"])
+@pytest.mark.parametrize("forget", ["classes", "samples"])
 @pytest.mark.parametrize("method", unlearn.METHODS, ids=lambda method: method.label)
-def test_other_networks_and_several_classes(method, network, data):
-    task = rs.forget_classes(data, [0, 2])
+def test_other_networks_forget_several_classes_and_random_samples(method, forget, network, few):
+    task = rs.forget_classes(few, [0, 2]) if forget == "classes" else rs.forget_samples(few, 8, seed=1)
     small = {**QUICK, "pretraining": rs.Pretraining(epochs=1, batch=64, lr=0.01, crop=1)}
     own = [field.name for field in dataclasses.fields(method)]
     method = dataclasses.replace(method, **{name: value for name, value in small.items() if name in own})
@@ -253,6 +458,10 @@ def test_other_networks_and_several_classes(method, network, data):
             model = rs.networks.vit(variant="tiny", classes=4, channels=1, image=8, patch=4)
         else:
             model = rs.networks.resnet50(classes=4, channels=1, width=2)
+        if method.label == "UNSIR" and forget == "samples":
+            with pytest.raises(rs.InputError, match="UNSIR cannot forget random samples"):
+                method(model, task)
+            return
         found = method(model, task)
     assert found.architecture == model.architecture
     assert all(torch.isfinite(tensor).all() for tensor in found.state_dict().values())
@@ -262,6 +471,10 @@ def test_other_networks_and_several_classes(method, network, data):
 
 def test_a_method_is_found_by_what_the_paper_prints():
     assert unlearn.find("eu-10") == unlearn.ExactLast(k=10)
+    assert unlearn.find("EU-7", lr=0.1) == unlearn.ExactLast(k=7, lr=0.1)
+    assert unlearn.find("cf-3") == unlearn.CatastrophicLast(k=3)
+    with pytest.raises(rs.InputError, match="method 'EU-' is unknown"):
+        unlearn.find("EU-")
     assert unlearn.find("COLA", collapse_epochs=3).collapse_epochs == 3
     with pytest.raises(rs.InputError, match="method 'Amnesia' is unknown; choose one of Original, Retrain"):
         unlearn.find("Amnesia")
@@ -269,6 +482,23 @@ def test_a_method_is_found_by_what_the_paper_prints():
         unlearn.find("FT", gamma=1)
     with pytest.raises(rs.InputError, match="lr is -1, expected 0 or more"):
         unlearn.find("FT", lr=-1)
+
+
+@pytest.mark.parametrize(
+    ("label", "name", "value", "sentence"),
+    [
+        *(("UNSIR", name, -1, f"{name} is -1, expected 0 or more") for name in
+          ("epochs", "repair_epochs", "repair_lr", "noise_lr", "noise_steps", "penalty")),
+        ("Boundary Shrink", "step", -0.1, "step is -0.1, expected 0 or more"),
+        ("RL", "labels", "typo", "labels 'typo' is unknown; choose other or uniform"),
+        *((label, "temperature", value, f"temperature is {value}, expected above 0") for label in
+          ("SCRUB", "Bad-T", "COLA", "COLA+") for value in (0, -1.0)),
+    ],
+)  # fmt: skip
+def test_settings_that_no_method_can_work_with_are_refused_before_anything_runs(label, name, value, sentence):
+    with pytest.raises(rs.InputError) as refused:
+        unlearn.find(label, **{name: value})
+    assert str(refused.value) == sentence
 
 
 def test_other_packages_bring_methods(monkeypatch):
@@ -304,3 +534,21 @@ def test_other_packages_bring_methods(monkeypatch):
     declare(unlearn.FineTune)
     with pytest.raises(rs.InputError, match="a method named FT, which is taken"):
         unlearn.methods()
+    for label in ("cola", "EU-7", "cf-10"):
+        declare(type("Named", (Theirs,), {"label": label}))
+        with pytest.raises(rs.InputError, match=f"a method named {label}, which is taken"):
+            unlearn.methods()
+
+    class Plain:
+        label = "Plain"
+
+        def __call__(self, original, task):
+            return rs.clone(original)
+
+    silent = dataclasses.make_dataclass("Silent", [], namespace={"label": "Silent"}, frozen=True)
+    for loaded in (Plain, silent, type("Numbered", (Theirs,), {"label": 3})):
+        declare(loaded)
+        with pytest.raises(
+            rs.InputError, match=r"their\.package:Theirs .* names no method; make it a frozen"
+        ):
+            unlearn.find("FT")

@@ -316,4 +316,6 @@ def _run(setting: Setting, cell: Cell, before: Mapping[str, float] | None) -> tu
     if before is None or cell.label in ("Original", *ANEW, *CHEATS):
         return record, []
     said = readings.get(Accuracy.label) or Accuracy()(found, task)
-    return record, guards(said.values, before)
+    return record, guards(
+        said.values, before, scenario=task.scenario, samples=len(task.forget), settings=describe(method)
+    )

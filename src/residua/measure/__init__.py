@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from importlib.metadata import entry_points
 from typing import Protocol
 
@@ -79,11 +80,16 @@ def measures() -> dict[str, type[Measure]]:
                 f"measure {entry.name} ({entry.value}) cannot be loaded ({error}); repair or uninstall its package"
             ) from error
         label = getattr(measure, "label", None)
-        if not isinstance(label, str) or not callable(measure):
+        if not isinstance(label, str):
             raise InputError(
                 f"measure {entry.name} ({entry.value}) has no label; make it a dataclass with one and a __call__"
             )
-        if label in found:
+        fit = isinstance(measure, type) and dataclasses.is_dataclass(measure)
+        if not fit:
+            raise InputError(
+                f"measure {entry.name} ({entry.value}) is not the class of a frozen dataclass; make it one"
+            )
+        if label.lower() in (name.lower() for name in found):
             raise InputError(f"measure {entry.name} ({entry.value}) takes the label {label}, which is in use")
         found[label] = measure
     return found

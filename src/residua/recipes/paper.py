@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from residua.recipes.pretraining import IMAGENET_CROP
+
 Fields = dict[str, Any]
 Recipes = dict[str, dict[str, dict[str, Fields]]]
 
@@ -36,6 +38,11 @@ def _rows(**rows: Fields) -> dict[str, Fields]:
         else:
             table[{"BadT": "Bad-T", "l1": "l1-sparse", "COLAplus": "COLA+"}.get(name, name)] = fields
     return table
+
+
+def _cropped(table: dict[str, Fields]) -> dict[str, Fields]:
+    """[ours] As in pretraining: the paper crops, but does not say by how much."""
+    return {label: {**fields, "crop": IMAGENET_CROP} for label, fields in table.items()}
 
 
 # Table "Hyperparameters of baselines for class-wise forgetting".
@@ -140,7 +147,7 @@ UNLEARNING: dict[str, Recipes] = {
     "class": {
         "cifar10": _across(NETWORKS, _CLASS_CIFAR10),
         "cifar100": _across(NETWORKS, _CLASS_CIFAR100),
-        "imagenet": _across(NETWORKS[1:], _CLASS_IMAGENET),
+        "imagenet": _across(NETWORKS[1:], _cropped(_CLASS_IMAGENET)),
     },
     "random": {
         "cifar10": _across(NETWORKS[:1], _RANDOM_CIFAR10),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
@@ -105,12 +106,19 @@ def methods() -> dict[str, Unlearner]:
             loaded = entry.load()
             method = loaded() if isinstance(loaded, type) else loaded
             label = method.label
+            fit = dataclasses.is_dataclass(method) and callable(method) and isinstance(label, str)
         except Exception as error:
             raise InputError(
                 f"the entry point {entry.name} = {entry.value} in residua.unlearners cannot be used ({error}); "
                 "repair or uninstall the package that declares it"
             ) from error
-        if label in found:
+        if not fit:
+            raise InputError(
+                f"the entry point {entry.name} = {entry.value} in residua.unlearners names no method; make it a "
+                "frozen dataclass with a label and a __call__"
+            )
+        # As `find` looks: letters of either size are the same, and every k is ours.
+        if label.lower() in (name.lower() for name in found) or _of_any_k(label):
             raise InputError(
                 f"the entry point {entry.name} = {entry.value} brings a method named {label}, which is taken; "
                 "rename its label"
@@ -120,9 +128,9 @@ def methods() -> dict[str, Unlearner]:
 
 
 def find(label: str, **fields: Any) -> Unlearner:
-    """The method that the paper prints as `label`, with these hyperparameters."""
+    """The method that the paper prints as `label`, with these hyperparameters. EU and CF go by any k."""
     known = {name.lower(): method for name, method in methods().items()}
-    method = known.get(label.lower())
+    method = known.get(label.lower()) or _of_any_k(label)
     if method is None:
         raise InputError(f"method {label!r} is unknown; choose one of {', '.join(methods())}")
     own = [field.name for field in dataclasses.fields(method)]  # type: ignore[arg-type]
@@ -132,3 +140,12 @@ def find(label: str, **fields: Any) -> Unlearner:
                 f"{method.label} has no setting {name}; its settings are {', '.join(own) or 'none'}"
             )
     return dataclasses.replace(method, **fields)  # type: ignore[type-var]
+
+
+def _of_any_k(label: str) -> Unlearner | None:
+    """EU-7, CF-3: the tables have two k, the methods any."""
+    found = re.fullmatch(r"(eu|cf)-(\d{1,4})", label.lower())
+    if found is None:
+        return None
+    k = int(found[2])
+    return ExactLast(k=k) if found[1] == "eu" else CatastrophicLast(k=k)

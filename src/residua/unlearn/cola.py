@@ -121,8 +121,6 @@ def _check(settings: Cola | ColaPlus) -> None:
     check_settings(settings)
     if settings.views not in (1, 2):
         raise InputError(f"views is {settings.views}, expected 1 or 2")
-    if not settings.temperature > 0:
-        raise InputError(f"temperature is {settings.temperature}, expected above 0")
 
 
 def _contrasted(settings: Cola | ColaPlus, split: Split, batch: int, device: torch.device) -> Contrasted:

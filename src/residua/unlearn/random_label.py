@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 
 from residua.classifier import Classifier, clone
+from residua.errors import InputError
 from residua.losses import cross_entropy_in_turn
 from residua.streams import other_labels, wrong_then_right
 from residua.task import ForgetTask
@@ -38,6 +39,8 @@ class RandomLabel:
 
     def __post_init__(self) -> None:
         check_settings(self)
+        if self.labels not in ("other", "uniform"):
+            raise InputError(f"labels {self.labels!r} is unknown; choose other or uniform")
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
         model = clone(original)

@@ -11,11 +11,13 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from residua.classifier import Classifier, clone
+from residua.device import memory_budget
 from residua.errors import InputError
 from residua.split import Split
 from residua.task import ForgetTask
 
-CHUNK = 32
+# Samples whose gradients are held at once, if memory allows: more are hardly faster.
+MOST = 32
 
 
 @dataclass(frozen=True)
@@ -55,8 +57,11 @@ class SynapticDampening:
         return model
 
 
-def importance(model: Classifier, split: Split) -> dict[str, Tensor]:
-    """The mean over samples of the squared gradient of each sample's own loss, in eval mode."""
+def importance(model: Classifier, split: Split, budget: int | None = None) -> dict[str, Tensor]:
+    """The mean over samples of the squared gradient of each sample's own loss, in eval mode.
+
+    Each sample's gradient is as large as the network; as many are held at once as fit into `budget` bytes.
+    """
     weights = {name: p.detach() for name, p in model.named_parameters()}
     buffers = dict(model.named_buffers())
 
@@ -65,9 +70,16 @@ def importance(model: Classifier, split: Split) -> dict[str, Tensor]:
 
     per_sample = vmap(grad(loss), in_dims=(None, 0, 0))
     total = {name: torch.zeros_like(p) for name, p in weights.items()}
-    for x, y in split.batches(CHUNK, device=model.device):
+    at_once = chunk(model, memory_budget() if budget is None else budget)
+    for x, y in split.batches(at_once, device=model.device):
         with sdpa_kernel(SDPBackend.MATH):  # the fused attention knows no single samples
             gradients = per_sample(weights, x, y)
         for name, gradient in gradients.items():
             total[name] += gradient.square().sum(dim=0)
     return {name: square / len(split) for name, square in total.items()}
+
+
+def chunk(model: Classifier, budget: int) -> int:
+    """How many samples' gradients fit into so many bytes, from 1 to 32; each is there twice, once squared."""
+    size = sum(p.numel() * p.element_size() for p in model.parameters())
+    return max(1, min(MOST, budget // (2 * size)))
