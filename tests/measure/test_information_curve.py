@@ -102,6 +102,35 @@ def test_equal_weights_in_another_network_are_another_encoder(task):
     assert InformationCurve(last=1)(made[0], task) is not first
 
 
+class Masked(nn.Module):
+    """Multiplies by what no checkpoint holds."""
+
+    def __init__(self, mask: torch.Tensor, how: str) -> None:
+        super().__init__()
+        if how == "attribute":
+            self.mask = mask
+        else:
+            self.register_buffer("mask", mask, persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.mask
+
+
+@pytest.mark.parametrize("how", ["attribute", "buffer that is not saved"])
+def test_what_no_checkpoint_holds_makes_another_encoder(data, how):
+    brightest = rs.forget_classes(data, 3)
+    with rs.seeded(0):
+        layer, head = nn.Linear(64, 6), nn.Linear(6, 4)
+    seeing, blind = (
+        InformationCurve(last=1)(
+            rs.Classifier([nn.Sequential(nn.Flatten(), layer, Masked(mask, how))], head), brightest
+        )
+        for mask in (torch.ones(6), torch.zeros(6))
+    )
+    assert seeing.information[1] > 0.1
+    assert abs(blind.information[1]) < 0.01
+
+
 @pytest.mark.parametrize(
     ("ratio", "kept"), [("all", 180), ("1:2", 120), ("1:0.5", 30), ("10%", 18), ("50%", 90)]
 )
