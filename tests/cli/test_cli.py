@@ -16,6 +16,7 @@ import sysconfig
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
@@ -161,6 +162,24 @@ def test_an_interruption_ends_with_130(run, monkeypatch, idx_folder, interruptio
     code, out, err = run("data", "show", "--data", f"mnist:{idx_folder}")
     assert (code, out) == (130, "")
     assert err.splitlines()[-1].startswith("residua: interrupted")
+
+
+@pytest.mark.parametrize(
+    "crash", [MemoryError(), RuntimeError("CUDA out of memory"), BrokenProcessPool("a worker died")], ids=repr
+)
+def test_a_crash_has_a_code_that_no_verdict_has(run, monkeypatch, idx_folder, crash):
+    """Whoever asks only for the code must not take a full memory for a model that remembers."""
+
+    def fail(*_):
+        raise crash
+
+    monkeypatch.setattr("residua.cli.data.open_dataset", fail)
+    code, out, err = run("data", "show", "--data", f"mnist:{idx_folder}")
+    assert (code, out) == (70, "")
+    assert err.startswith("Traceback")
+    assert err.splitlines()[-1].startswith(
+        f"residua: stopped by an error that was not foreseen ({type(crash).__name__})"
+    )
 
 
 # --- bad input ------------------------------------------------------------------------------------
