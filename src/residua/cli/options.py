@@ -10,7 +10,7 @@ import re
 import shlex
 import sys
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Optional, get_type_hints
 
@@ -226,6 +226,24 @@ def record_name(words: str) -> str:
 
 def choose_device(name: str) -> torch.device:
     if name == "auto":
+def named(
+    others: Mapping[str, Path | None], models: Sequence[Path], *, kept: Sequence[str] = ()
+) -> dict[str, Path]:
+    """A name for each checkpoint; where two would share one, or a record's, a number behind it.
+
+    `kept` are names that none of `models` may have.
+    """
+    found = {name: path for name, path in others.items() if path}
+    taken = {record_name(name) for name in (*found, *kept)}
+    for path in models:
+        name, number = path.stem, 2
+        while record_name(name) in taken:
+            name, number = f"{path.stem} {number}", number + 1
+        taken.add(record_name(name))
+        found[name] = path
+    return found
+
+
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
