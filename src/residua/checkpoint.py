@@ -85,6 +85,11 @@ def check_tensor(path: Path, name: str, have: Tensor, want: Tensor) -> None:
     if want.is_floating_point() and not torch.isfinite(have.to(want.dtype)).all():
         raise InputError(f"checkpoint {path} holds NaN or infinite weights in {name}; train the model again")
 
+    if have.numel() * have.element_size() > have.untyped_storage().nbytes():
+        raise InputError(
+            f"checkpoint {path} does not hold the {have.numel()} numbers that it says {name} has; "
+            "save the weights with .contiguous()"
+        )
 
 def _architecture(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]:
     try:
