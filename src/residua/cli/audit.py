@@ -108,6 +108,13 @@ def audit(
             raise InputError(
                 "saved outputs and features carry their own labels; leave --data and --forget out"
             )
+        beside = {"network": network, "cuts": cuts, "trust": trust or None, "budget": budget}
+        beside |= {"device": None if device == "auto" else device} | fields
+        unused = [f"--{name.replace('_', '-')}" for name, word in beside.items() if word is not None]
+        if unused:
+            raise InputError(
+                f"{', '.join(unused)} would change nothing in an audit of saved files; leave out"
+            )
         given |= {role: _saved(files, outputs, features) for role, files in words.items()}
         found = run_audit(**given)
     else:
