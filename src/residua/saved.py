@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from residua.classifier import probabilities
 from residua.device import memory_budget
 from residua.errors import InputError
 
@@ -93,6 +94,11 @@ def _outputs(path: str | Path, found: dict[str, np.ndarray]) -> SavedOutputs:
             raise InputError(
                 f"{path} has {split}_logits of {_by(values)}, expected N x {max(classes, 2)}, a column for each class; "
                 "save one row of logits a sample"
+            )
+        if probabilities(values):
+            raise InputError(
+                f"{path} has probabilities in {split}_logits, expected logits; save what comes before the softmax, or the "
+                "logarithms"
             )
     for split, values in labels.items():
         if split not in logits:
