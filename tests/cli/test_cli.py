@@ -307,6 +307,8 @@ BAD_FORGET: dict[str, tuple[str | Callable[[Path], str], str]] = {
     "below zero": (write("ids.txt", "-1"), "from -1"),
     "beyond 64 bits": (write("ids.txt", "9" * 30), "ids.txt"),
     "beyond 64 bits in JSON": (write("ids.json", f"[{'9' * 30}]"), "ids.json does not hold training indices"),
+    "2^63 in JSON": (write("ids.json", f"[{2**63}]"), "ids.json does not hold training indices (9223372036854775808 is too large)"),
+    "2^63": (npy(np.array([2**63], dtype=np.uint64)), "ids.npy does not hold training indices (9223372036854775808 is too large)"),
     "pickled objects": (npy(np.array([Bomb()], dtype=object)), "ids.npy does not hold training indices"),
     "floats": (npy(np.array([1.0])), "whole numbers"),
     "complex numbers": (npy(np.array([1j])), "whole numbers"),

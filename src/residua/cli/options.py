@@ -151,12 +151,14 @@ def _read_indices(path: Path) -> torch.Tensor:
         if path.suffix == ".npy":
             with path.open("rb") as file:
                 found = np.load(file, allow_pickle=False)
-                if isinstance(found, np.ndarray) and found.dtype.kind in "iu":
-                    found = found.astype(np.int64)
         elif path.suffix == ".json":
             found = np.asarray(json.loads(path.read_text()))
         else:
             found = np.asarray([int(line) for line in path.read_text().split()], dtype=np.int64)
+        if isinstance(found, np.ndarray) and found.dtype.kind in "iu":
+            if found.size and int(found.max()) > np.iinfo(np.int64).max:
+                raise OverflowError(f"{found.max()} is too large")
+            found = found.astype(np.int64)
         return torch.as_tensor(found)
     except (
         ValueError,
@@ -224,8 +226,6 @@ def record_name(words: str) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", words.lower()).strip("-._") or "model"
 
 
-def choose_device(name: str) -> torch.device:
-    if name == "auto":
 def named(
     others: Mapping[str, Path | None], models: Sequence[Path], *, kept: Sequence[str] = ()
 ) -> dict[str, Path]:
@@ -244,6 +244,8 @@ def named(
     return found
 
 
+def choose_device(name: str) -> torch.device:
+    if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
