@@ -90,6 +90,6 @@ def idi(
     if out:
         for record in records:
             record.write(out)
-        write_atomically(out / "table.md", lambda part: part.write_text(table.markdown()))
+        write_atomically(out / "table.md", lambda part: part.write_text(table.markdown(), encoding="utf-8"))
         say(f"Records and table are in {out}/.")
     show(table)

@@ -155,7 +155,7 @@ def ulira(
         record.write(out)
         records.append(record)
     table = ulira_table(records)
-    write_atomically(out / "table.md", lambda part: part.write_text(table.markdown()))
+    write_atomically(out / "table.md", lambda part: part.write_text(table.markdown(), encoding="utf-8"))
     show(table)
     say(f"Shadow models, scores, records and the table are in {out}/.")
 
