@@ -113,7 +113,7 @@ def audit(
         unused = [f"--{name.replace('_', '-')}" for name, word in beside.items() if word is not None]
         if unused:
             raise InputError(
-                f"{', '.join(unused)} would change nothing in an audit of saved files; leave out"
+                f"{', '.join(unused)} would change nothing in an audit of saved files; leave them out"
             )
         given |= {role: _saved(files, outputs, features) for role, files in words.items()}
         found = run_audit(**given)
