@@ -78,7 +78,8 @@ class InformationCurve:
             "data": _data_digest(split, y),
             "network": model.architecture,
         }
-        encoder = identity(model.after(0))
+        # A model that was trained lies otherwise in memory than one that was loaded; equal weights, equal curves.
+        encoder = identity(model.after(0), layout=False)
         key = None if encoder is None else (encoder, repr(blocks), repr(about))
         found = _curves.get(key)
         if found is None:
