@@ -81,6 +81,8 @@ ARCHITECTURE = {"network": "resnet18", "classes": 4, "channels": 1, "width": 2, 
         (lambda p: rewrite(p, architecture=ARCHITECTURE | {"width": 10**6}), "does not fit its network"),
         (lambda p: rewrite(p, architecture=ARCHITECTURE | {"width": 10**18}), "cannot be built"),
         (lambda p: rewrite(p, architecture=ARCHITECTURE | {"width": float("inf")}), "cannot be built"),
+        (lambda p: rewrite(p, architecture=ARCHITECTURE | {"stem": "x" * 9999}), "how its network is built"),
+        (lambda p: rewrite(p, architecture=ARCHITECTURE | {"x" * 9999: 1}), "cannot be built"),
         (lambda p: rewrite(p, metadata="[" * 100_000), "damaged metadata"),
         (lambda p: rewrite(p, metadata='{"network": ' + "9" * 5000 + "}"), "damaged metadata"),
         (lambda p: rewrite(p, architecture=ARCHITECTURE, change=other_shape), "does not fit its network"),
@@ -103,7 +105,8 @@ def test_a_bad_checkpoint_is_refused_in_one_sentence(saved, spoil, sentence):
     spoil(saved)
     with pytest.raises(rs.InputError, match=sentence) as refusal:
         rs.load(saved)
-    assert str(saved) in str(refusal.value) or "unknown" in sentence or "built" in sentence
+    assert str(saved) in str(refusal.value)
+    assert len(str(refusal.value)) < len(str(saved)) + 300
 
 
 def test_weights_of_eight_bits_are_read(saved):
@@ -116,6 +119,13 @@ def test_a_checkpoint_of_another_architecture_is_refused(saved):
     with pytest.raises(rs.InputError, match="has classes 4, expected 10"):
         rs.load(saved, expect={"classes": 10})
     assert rs.load(saved, expect={"classes": 4, "channels": 1}).depth == 5
+
+
+def test_tied_weights_are_saved_under_both_names(net, tmp_path):
+    """Two layers that share their weights are two tensors in the file."""
+    net.blocks[1][0].conv2.weight = net.blocks[1][0].conv1.weight
+    rs.save(net, tmp_path / "m.safetensors")
+    assert weights_digest(rs.load(tmp_path / "m.safetensors")) == weights_digest(net)
 
 
 def test_a_model_of_unknown_make_is_not_saved(tmp_path):

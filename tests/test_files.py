@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import os
 import stat
 import threading
@@ -110,3 +111,11 @@ def test_writers_at_the_same_time_never_show_a_mixture(tmp_path):
         writer.join()
     assert torn == []
     assert names(tmp_path) == ["file.txt"]
+
+
+def test_every_text_is_written_in_one_encoding():
+    """Else a name with an umlaut stops a run on a machine of another language, after the work."""
+    for path in Path(rs.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "write_text":
+                assert "utf-8" in ast.unparse(node), f"{path}:{node.lineno}"

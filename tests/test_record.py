@@ -282,6 +282,15 @@ def test_what_is_no_array_file_is_refused(written, content):
         rs.Record.read(written)
 
 
+def test_arrays_larger_than_the_memory_are_refused_before_they_are_unpacked(written, monkeypatch):
+    """Zeros pack a thousandfold, and `verify` reads what strangers wrote."""
+    np.savez_compressed(arrays_beside(written), terms=np.zeros(200_000))
+    monkeypatch.setattr("residua.record.memory_budget", lambda: 1_599_999)
+    monkeypatch.setattr(np, "load", None)
+    with pytest.raises(DamagedRecord, match="would unpack into 1600000 bytes, expected at most 1599999"):
+        rs.Record.read(written)
+
+
 class Bomb:
     def __init__(self, trace: Path) -> None:
         self.trace = trace

@@ -109,6 +109,7 @@ BAD_OUTPUTS = {
     "no rows": (spoilt(OUTPUTS, forget_logits=np.zeros((0, 3))), "of 0 x 3, expected at least one sample"),
     "NaN": (spoilt(OUTPUTS, test_logits=np.full((4, 3), np.nan)), "NaN or infinite values in test_logits"),
     "beyond float32": (spoilt(OUTPUTS, test_logits=np.full((4, 3), 1e300)), "NaN or infinite values in test_logits"),
+    "probabilities": (spoilt(OUTPUTS, test_logits=np.full((4, 3), 1 / 3, np.float16)), "probabilities in test_logits, expected logits"),
     "too few labels": (spoilt(OUTPUTS, retain_labels=np.arange(6) % 3), "6 retain_labels for 7 rows of retain_logits"),
     "a label too high": (spoilt(OUTPUTS, retain_labels=np.full(7, 3)), "the label 3 in retain_labels, expected 0 to 2"),
     "a negative label": (spoilt(OUTPUTS, retain_labels=np.full(7, -1)), "labels from -1"),

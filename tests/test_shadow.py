@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 
 import residua as rs
-from residua import networks
+from residua import budget, networks
 from residua.attack import contents
 from residua.compare import Observations, ulira
 from residua.shadow import Shadows, scores, sides
@@ -169,6 +170,41 @@ def test_scores_are_found_by_method_model_and_set(shadows):
     for other in ((dataclasses.replace(method, lr=1e-3), 0, 0), (method, 0, 1), (method, 1, 0)):
         assert shadows.find_scores(*other) is None
     assert dataclasses.replace(shadows, size=20).find_scores(method, 0, 0) is None
+
+
+def test_scores_are_of_the_weights_that_are_there_or_are_made_again(shadows, monkeypatch):
+    """A model trained again, on another number of threads, has the same key and other weights."""
+    monkeypatch.setattr(budget, "cost", lambda *_: budget.Cost(1.0))
+    method, new_network = Original(), Shadows.new_network
+    for model in range(4):
+        shadows.train(model)
+        shadows.score(method, model, 0)
+    shutil.rmtree(shadows.folder)
+    plan = budget.Plan(shadows, [method], 4, 1, 1)
+    assert not plan.to_train.any()  # nobody needs them
+    assert not plan.to_score[method].any()
+    plan = budget.Plan(shadows, [method], 4, 2, 1)
+    assert plan.to_train.all()
+    assert plan.to_score[method].all()
+
+    def otherwise(self) -> rs.Classifier:
+        network = new_network(self)
+        with torch.no_grad():
+            network.head.weight.mul_(1.001)
+        return network
+
+    monkeypatch.setattr(Shadows, "new_network", otherwise)
+    shadows.train(0)
+    assert shadows.find_scores(method, 0, 0) is None
+    mixed = shadows.score(method, 0, 1)
+    shutil.rmtree(shadows.folder)
+    monkeypatch.setattr(Shadows, "new_network", new_network)
+    assert shadows.find_scores(method, 0, 0) is not None
+    assert shadows.find_scores(method, 0, 1) == mixed  # without the model nobody can tell, but
+    assert budget.Plan(shadows, [method], 4, 2, 1).to_train[0]  # they are not of one model
+    shadows.train(0)
+    assert shadows.find_scores(method, 0, 0) is not None
+    assert shadows.find_scores(method, 0, 1) is None
 
 
 def test_scores_of_other_pictures_are_not_taken_for_these(shadows):

@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 import struct
+import sys
 import zipfile
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import residua as rs
+from residua import strangers
 from residua.classifier import weights_digest
 from residua.cli import main
 
@@ -431,6 +433,36 @@ def test_weights_that_only_say_how_large_they_are_are_refused(here):
     torch.save(weights | {"head.weight": torch.zeros(1).expand(10**18, 8)}, here / "m.pt")
     with pytest.raises(rs.InputError, match="resnet18 cannot be built"):
         rs.open_model(here / "m.pt", "resnet18")
+
+
+def test_weights_that_are_one_number_shown_many_times_are_refused(here):
+    """They fit a network of any size, and would fill its memory."""
+    with torch.device("meta"):
+        wanted = rs.networks.resnet18(width=64, classes=10, channels=1).state_dict()
+    torch.save({k: torch.zeros((), dtype=t.dtype).expand(t.shape) for k, t in wanted.items()}, here / "m.pt")
+    assert (here / "m.pt").stat().st_size < 100_000
+    with pytest.raises(rs.InputError, match=r"m.pt does not hold the \d+ numbers that it says blocks.0"):
+        rs.open_model(here / "m.pt", "resnet18")
+
+
+def test_this_folder_is_importable_only_where_its_code_is_asked_for(here, own, monkeypatch):
+    """Whoever can put a file beside a checkpoint must not have it imported."""
+    seen: list[bool] = []
+
+    def looking(function):
+        return lambda *words, **more: seen.append(str(here) in sys.path) or function(*words, **more)
+
+    monkeypatch.setattr(torch, "load", looking(torch.load))
+    monkeypatch.setattr(strangers, "_assembled", looking(strangers._assembled))
+    torch.save(own.state_dict(), here / "m.pt")
+    for words, expected in (
+        ({"network": Own}, [False, False]),
+        ({"network": Own, "trust": True}, [True, True]),
+        ({"network": "own_networks:Own"}, [False, True]),
+    ):
+        seen.clear()
+        rs.open_model(here / "m.pt", **words, cuts=CUTS, **FACTS)
+        assert seen == expected, words
 
 
 def test_a_network_for_other_data_is_refused(here, own):

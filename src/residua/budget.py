@@ -25,7 +25,8 @@ class Plan:
     """What is still to be made, and what that costs.
 
     `to_train` says of each model, `to_score` of each method, model and forget set, whether it is missing;
-    `training` and `unlearning` are the costs of one of them.
+    `training` and `unlearning` are the costs of one of them. A model all of whose scores are there is not
+    needed. Scores of one that is trained again count as missing: only its weights tell whether they hold.
     """
 
     def __init__(
@@ -33,17 +34,36 @@ class Plan:
     ) -> None:
         self.shadows, self.unlearners = shadows, unlearners
         self.models, self.sets, self.jobs = models, sets, jobs
-        self.to_train = np.array([shadows.find_model(model) is None for model in range(models)])
+        of = {
+            unlearner: [
+                [self._unlearned(unlearner, model, number) for number in range(sets)]
+                for model in range(models)
+            ]
+            for unlearner in unlearners
+        }
+
+        def all_there(model: int) -> bool:
+            weights = {weights for rows in of.values() for weights in rows[model]}
+            return None not in weights and len(weights) == 1
+
+        self.to_train = np.array(
+            [not all_there(model) and shadows.find_model(model) is None for model in range(models)]
+        )
         self.to_score = {
             unlearner: np.array(
                 [
-                    [shadows.find_scores(unlearner, model, number) is None for number in range(sets)]
-                    for model in range(models)
+                    [bool(again) or weights is None for weights in row]
+                    for row, again in zip(rows, self.to_train, strict=True)
                 ]
             )
-            for unlearner in unlearners
+            for unlearner, rows in of.items()
         }
         self.training, self.unlearning = self._probe()
+
+    def _unlearned(self, unlearner: Unlearner, model: int, number: int) -> str | None:
+        """The hash of the weights that this score is of; None where there is no score."""
+        found = self.shadows.find_scores(unlearner, model, number)
+        return None if found is None else found.method["original"]
 
     def _probe(self) -> tuple[Cost, dict[Unlearner, Cost]]:
         """One training and one unlearning of each method, on as many threads as a job has.

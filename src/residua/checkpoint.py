@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from residua.classifier import Classifier
-from residua.errors import InputError
+from residua.errors import InputError, first_line
 from residua.files import write_atomically
 from residua.networks import build
 
@@ -26,7 +26,11 @@ def save(model: Classifier, path: str | Path) -> None:
             "this model does not say how it is built, so a checkpoint of it could not be read again; "
             "build it with residua.networks or set its architecture"
         )
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    # Copies, since safetensors takes no two names for one memory.
+    tensors = {
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, tensor in model.state_dict().items()
+    }
     metadata = {KEY: json.dumps(model.architecture, sort_keys=True)}
 
     def write(part: Path) -> None:
@@ -57,8 +61,7 @@ def load(path: str | Path, *, expect: dict[str, Any] | None = None, device: str 
                         f"checkpoint {path} has {field} {architecture.get(field)}, expected {wanted}; "
                         "give the checkpoint that belongs to this data and network"
                     )
-            with torch.device("meta"):
-                model = build(**architecture)
+            model = _built(path, architecture)
             _check_shapes(
                 path, model, {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}
             )
@@ -82,6 +85,11 @@ def check_tensor(path: Path, name: str, have: Tensor, want: Tensor) -> None:
             f"checkpoint {path} holds {name} as {have.dtype} {have.layout}, expected {want.dtype}; "
             "save plain floating-point weights"
         )
+    if have.numel() * have.element_size() > have.untyped_storage().nbytes():
+        raise InputError(
+            f"checkpoint {path} does not hold the {have.numel()} numbers that it says {name} has; "
+            "save the weights with .contiguous()"
+        )
     if want.is_floating_point() and not torch.isfinite(have.to(want.dtype)).all():
         raise InputError(f"checkpoint {path} holds NaN or infinite weights in {name}; train the model again")
 
@@ -104,6 +112,16 @@ def _architecture(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]
             "file's word; name it with --network (residua.open_model)"
         )
     return architecture
+
+
+def _built(path: Path, architecture: dict[str, Any]) -> Classifier:
+    try:
+        with torch.device("meta"):
+            return build(**architecture)
+    except InputError as error:
+        raise InputError(
+            f"checkpoint {path} does not say how its network is built ({first_line(error)}); save it again with residua.save"
+        ) from error
 
 
 def _check_shapes(path: Path, model: Classifier, found: dict[str, tuple[int, ...]]) -> None:

@@ -152,6 +152,12 @@ def _own_tensors(module: nn.Module) -> Iterator[str]:
         yield name
 
 
+def probabilities(outputs: Tensor) -> bool:
+    """Whether these rows of outputs have been through a softmax: none is negative, and each sums to 1."""
+    z = outputs.detach().double()
+    return bool((z >= 0).all()) and bool(((z.sum(dim=1) - 1).abs() <= 1e-3).all())  # float16 rounds so far
+
+
 def weights_digest(module: nn.Module) -> str:
     """SHA-256 of every parameter and buffer under its name: equal if and only if the weights are."""
     sha = hashlib.sha256()

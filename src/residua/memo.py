@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import types
+import weakref
 from collections.abc import Hashable
 from typing import Any, Generic, TypeVar
 
@@ -24,6 +25,7 @@ class Memo(Generic[Value]):
     def __init__(self, entries: int, size: int) -> None:
         self.entries, self.size = entries, size
         self._kept: dict[Hashable, tuple[Value, int]] = {}
+        _all.add(self)
 
     def get(self, key: Hashable | None) -> Value | None:
         if key is None or key not in self._kept:
@@ -47,12 +49,22 @@ class Memo(Generic[Value]):
         return len(self._kept)
 
 
-def identity(model: nn.Module) -> Hashable | None:
+_all: weakref.WeakSet[Memo] = weakref.WeakSet()
+
+
+def clear_all() -> None:
+    """Whatever comes next is computed, not found."""
+    for memo in _all:
+        memo.clear()
+
+
+def identity(model: nn.Module, *, layout: bool = True) -> Hashable | None:
     """Everything on which the model's outputs in eval mode depend: equal for equal functions only.
 
     Each module's class, its plain attributes and its tensors, buffers that are not saved included. A
     model changed in place, in weights or in settings, has another identity. None where a module holds
-    something whose content cannot be told, or a hook: such a model is never remembered.
+    something whose content cannot be told, or a hook: such a model is never remembered. The `layout` of the
+    tensors decides which kernels run, and so the last digits; without it, equal values are enough.
     """
     parts = structure(model)
     if any(settings is None for *_, settings in parts):
@@ -60,8 +72,8 @@ def identity(model: nn.Module) -> Hashable | None:
     sha = hashlib.sha256()
     for kind in (model.named_parameters, model.named_buffers):
         for name, tensor in kind(remove_duplicate=False):
-            # Layout too: it decides which kernels run, and so the last digits.
-            sha.update(f"{name} {tuple(tensor.shape)} {tensor.stride()} {tensor.dtype}\n".encode())
+            strides = tensor.stride() if layout else ""
+            sha.update(f"{name} {tuple(tensor.shape)} {strides} {tensor.dtype}\n".encode())
             sha.update(_bytes(tensor))
     return parts, sha.hexdigest()
 

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import platform
+import zipfile
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -14,8 +15,10 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from residua.device import memory_budget
 from residua.errors import InputError
 from residua.files import write_atomically
+from residua.saved import unpacked
 
 NAME = r"^[a-z0-9][a-z0-9._-]*$"
 
@@ -157,6 +160,12 @@ def _arrays_before(path: Path) -> Path | None:
 
 
 def _read_arrays(path: Path, hashes: dict[str, str]) -> dict[str, np.ndarray]:
+    with zipfile.ZipFile(path) as archive:
+        total = sum(unpacked(path, m.filename, archive, m)[0] for m in archive.infolist())
+    if total > memory_budget():
+        raise DamagedRecord(
+            f"record {path} would unpack into {total} bytes, expected at most {memory_budget()}; make it again"
+        )
     with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     for name in sorted(hashes.keys() | arrays.keys()):

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from residua.classifier import probabilities
 from residua.device import memory_budget
 from residua.errors import InputError
 
@@ -93,6 +94,11 @@ def _outputs(path: str | Path, found: dict[str, np.ndarray]) -> SavedOutputs:
             raise InputError(
                 f"{path} has {split}_logits of {_by(values)}, expected N x {max(classes, 2)}, a column for each class; "
                 "save one row of logits a sample"
+            )
+        if probabilities(values):
+            raise InputError(
+                f"{path} has probabilities in {split}_logits, expected logits; save what comes before the softmax, or the "
+                "logarithms"
             )
     for split, values in labels.items():
         if split not in logits:
@@ -206,7 +212,16 @@ DAMAGE = (
 
 
 def _size(path: Path, name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
-    """Bytes of the array by its own header, which must agree with the archive's directory."""
+    size, dtype = unpacked(path, name, archive, member)
+    if dtype.kind not in "fiub" or dtype.itemsize > 8:
+        raise InputError(f"{path} holds {name} as {dtype}, expected numbers; save a plain array")
+    return size
+
+
+def unpacked(
+    path: Path, name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo
+) -> tuple[int, np.dtype]:
+    """Bytes and type of the array by its own header, which must agree with the archive's directory."""
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise InputError(
             f"{path} packs {name} in an unusual way; write it with numpy.savez or savez_compressed"
@@ -214,14 +229,13 @@ def _size(path: Path, name: str, archive: zipfile.ZipFile, member: zipfile.ZipIn
     with archive.open(member) as file:
         shape, dtype = _header(file)
         size = math.prod(shape) * dtype.itemsize
-        if dtype.kind not in "fiub" or dtype.itemsize > 8:
-            what = "pickled objects" if dtype.hasobject else str(dtype)
-            raise InputError(f"{path} holds {name} as {what}, expected numbers; save a plain array")
+        if dtype.hasobject:
+            raise InputError(f"{path} holds {name} as pickled objects, expected numbers; save a plain array")
         if file.tell() + size != member.file_size:
             raise InputError(
                 f"{path} says that {name} has {size} bytes, which it does not have; write it again"
             )
-    return size
+    return size, dtype
 
 
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:

@@ -141,7 +141,8 @@ class Shadows:
     def find_scores(self, method: Unlearner, model: int, number: int) -> Record | None:
         """What was seen of this model after it had unlearned this set, if it is there and whole.
 
-        The key knows the examples that the model was trained on; what the others were is in the record.
+        The key knows the examples that the model was trained on; what the others were is in the record, and so
+        is which weights were unlearned: a model trained again on another number of threads may have others.
         """
         path = self._scores(method) / f"{self.score_key(method, model, number)}.json"
         try:
@@ -149,7 +150,16 @@ class Shadows:
         except InputError:
             return None
         examples = self.data.train.subset(self.forget_set(number)).digest()
-        return record if record.setting.get("examples", examples) == examples else None
+        original = record.method.get("original")
+        same = record.setting.get("examples", examples) == examples
+        return record if same and original == (self._weights(model) or original) else None
+
+    def _weights(self, model: int) -> str | None:
+        """The hash of this model's weights, by the record of its training if it is there."""
+        try:
+            return Record.read(self.folder / f"{self.model_key(model)}.json").method.get("weights")
+        except InputError:
+            return None
 
     def _scores(self, method: Unlearner) -> Path:
         return (

@@ -406,6 +406,12 @@ def test_a_weight_that_nobody_can_draw_is_refused_and_named():
         rs.reinitialise(adopted)
 
 
+def test_probabilities_are_not_taken_for_logits():
+    parts = [layer(3, 4), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 5)]
+    with pytest.raises(rs.InputError, match="returns probabilities, expected logits"):
+        rs.adopt(nn.Sequential(*parts, nn.Softmax(1)), example=IMAGES)
+
+
 def test_damaged_weights_are_told():
     net = Chain()
     net.fc.weight.data[0] = float("nan")

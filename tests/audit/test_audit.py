@@ -344,6 +344,32 @@ def test_saved_files_of_other_samples_are_refused(truths, slanted, tmp_path):
         rs.audit(original=truths["original"], unlearned=one, task=slanted)
 
 
+def test_a_split_that_the_unlearned_file_lacks_must_fit_too():
+    """The labels of one file are laid on the outputs of the others."""
+
+    def outputs(**rows: int) -> dict[str, torch.Tensor]:
+        return {split: torch.randn(n, 3) for split, n in rows.items()}
+
+    said = {
+        "unlearned": rs.SavedOutputs(outputs(forget=20), {}),
+        "original": rs.SavedOutputs(outputs(forget=20, test=1), {"test": torch.tensor([0])}),
+        "reference": rs.SavedOutputs(outputs(forget=20, test=30), {}),
+    }
+    with pytest.raises(rs.InputError, match="reference has test_logits of another shape"):
+        rs.audit(**said)
+
+
+@pytest.mark.parametrize(("classes", "forgotten"), [(2, 30), (3, 60)])
+def test_features_say_how_many_were_to_be_forgotten_and_nothing_of_outputs(classes, forgotten):
+    """Those with the label 1; all of them where labels are classes."""
+    labels = torch.arange(60) % classes
+    z = torch.randn(60, 2, generator=torch.Generator().manual_seed(0)) + labels[:, None]
+    held = rs.SavedFeatures({5: z}, labels)
+    found = rs.audit(original=held, unlearned=held).report
+    assert found.about["task"]["splits"]["forget"]["n"] == forgotten
+    assert "accuracy on the forget set: not assessed" in found.sentence
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [

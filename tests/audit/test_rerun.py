@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import OrderedDict
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 import residua as rs
 from residua.audit import rerunning
+from residua.classifier import weights_digest
 from residua.compare import Rules
 from residua.measure import information_curve
 from residua.outputs import logits, pooled
@@ -42,12 +46,19 @@ def audited(models, slanted) -> rs.Audit:
     return rs.audit(**models, task=slanted, curve=CURVE, measures=SOME)
 
 
-def test_a_true_record_comes_out_again_to_the_last_bit(audited, models, slanted, tmp_path):
+def test_a_true_record_comes_out_again_to_the_last_bit(audited, models, slanted, tmp_path, monkeypatch):
     audited.save(tmp_path)
+    for model in models.values():
+        CURVE(model, slanted)  # remembered, as in the process of the audit
+    measured, measure = [], rs.measure.InformationCurve._measure
+    monkeypatch.setattr(
+        rs.measure.InformationCurve, "_measure", lambda *words: measured.append(1) or measure(*words)
+    )
     found = rs.rerun(tmp_path, **models, task=slanted)
     assert found.equal
     assert found.found == found.notes == []
     assert found.verdict == "SHALLOW"
+    assert len(measured) == 2  # HD's encoder is Original's
     assert found.readings == sum(len(v) for r in audited.records.values() for v in r.readings.values())
 
 
@@ -182,3 +193,21 @@ def test_saved_files_are_read_again(models, slanted, tmp_path, kinds):
         rs.rerun(tmp_path / "audit", **(again | {"original": again["reference"]}))
     with pytest.raises(rs.InputError, match=r"it has no (outputs|features)"):
         rs.rerun(tmp_path / "audit", **(again | {"original": rs.Saved()}))
+
+
+def test_a_model_that_was_cut_elsewhere_is_told_so():
+    parts = {"a": nn.Flatten(), "b": nn.Linear(4, 4), "c": nn.ReLU(), "d": nn.Linear(4, 4), "e": nn.ReLU()}
+    net = nn.Sequential(OrderedDict(**parts, head=nn.Linear(4, 2)))
+    then, now = (rs.adopt(net, cuts, torch.randn(3, 1, 2, 2)) for cuts in (["c"], ["c", "e"]))
+    record = Record(
+        name="unlearned",
+        setting={"network": then.architecture},
+        method={"weights": weights_digest(then)},
+        seeds={},
+        readings={},
+    )
+    rerunning.check_model(record, then, "m.pt")
+    with pytest.raises(
+        rs.InputError, match=r"m\.pt is cut into blocks at c, e, but the unlearned of the audit at c;"
+    ):
+        rerunning.check_model(record, now, "m.pt")

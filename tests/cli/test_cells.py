@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import Future
+from multiprocessing import active_children
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from residua import outputs
 from residua.cli import cells, controls, demo
 from residua.cli.cells import Cell, Job, Setting, queue, records_of, run_cells
 from residua.errors import InputError
+from residua.files import write_atomically
 from residua.measure import Accuracy, InformationCurve, information_curve
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -239,3 +241,31 @@ def test_a_real_process_gives_the_same_numbers_on_one_thread(folder):
     (there,), (here,) = (list(run_cells(setting, cells_of(0, "Random"), jobs)) for jobs in (2, 1))
     assert there.readings == here.readings
     assert there.software["threads"] == "1"
+
+
+def _dawdle(place: Path) -> None:
+    def write(part: Path) -> None:
+        part.write_text("half")
+        time.sleep(600)
+
+    write_atomically(place, write)
+
+
+def test_workers_that_are_stopped_leave_no_half_written_file_and_begin_nothing_else(tmp_path):
+    deadline = time.monotonic() + 200
+
+    def interrupted() -> None:
+        with cells.side_by_side(2) as pool:
+            for number in range(6):
+                pool.submit(_dawdle, tmp_path / f"{number}.txt")
+            while len(list(tmp_path.iterdir())) < 2:
+                assert time.monotonic() < deadline, "no worker was started"
+                time.sleep(0.1)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    while active_children():
+        assert time.monotonic() < deadline, "a worker was left behind"
+        time.sleep(0.1)
+    assert list(tmp_path.iterdir()) == []

@@ -16,6 +16,7 @@ import sysconfig
 import tarfile
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
@@ -163,6 +164,24 @@ def test_an_interruption_ends_with_130(run, monkeypatch, idx_folder, interruptio
     assert err.splitlines()[-1].startswith("residua: interrupted")
 
 
+@pytest.mark.parametrize(
+    "crash", [MemoryError(), RuntimeError("CUDA out of memory"), BrokenProcessPool("a worker died")], ids=repr
+)
+def test_a_crash_has_a_code_that_no_verdict_has(run, monkeypatch, idx_folder, crash):
+    """Whoever asks only for the code must not take a full memory for a model that remembers."""
+
+    def fail(*_):
+        raise crash
+
+    monkeypatch.setattr("residua.cli.data.open_dataset", fail)
+    code, out, err = run("data", "show", "--data", f"mnist:{idx_folder}")
+    assert (code, out) == (70, "")
+    assert err.startswith("Traceback")
+    assert err.splitlines()[-1].startswith(
+        f"residua: stopped by an error that was not foreseen ({type(crash).__name__})"
+    )
+
+
 # --- bad input ------------------------------------------------------------------------------------
 
 
@@ -288,6 +307,8 @@ BAD_FORGET: dict[str, tuple[str | Callable[[Path], str], str]] = {
     "below zero": (write("ids.txt", "-1"), "from -1"),
     "beyond 64 bits": (write("ids.txt", "9" * 30), "ids.txt"),
     "beyond 64 bits in JSON": (write("ids.json", f"[{'9' * 30}]"), "ids.json does not hold training indices"),
+    "2^63 in JSON": (write("ids.json", f"[{2**63}]"), "ids.json does not hold training indices (9223372036854775808 is too large)"),
+    "2^63": (npy(np.array([2**63], dtype=np.uint64)), "ids.npy does not hold training indices (9223372036854775808 is too large)"),
     "pickled objects": (npy(np.array([Bomb()], dtype=object)), "ids.npy does not hold training indices"),
     "floats": (npy(np.array([1.0])), "whole numbers"),
     "complex numbers": (npy(np.array([1j])), "whole numbers"),

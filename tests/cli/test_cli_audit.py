@@ -251,6 +251,17 @@ def test_bad_input_is_three_and_writes_nothing(place, capsys, words, says):
     assert sorted(place.iterdir()) == before
 
 
+@pytest.mark.parametrize("kind", ["--outputs", "--features"])
+def test_what_saved_files_cannot_use_is_refused_by_name(kind, capsys):
+    more = ["--restarts", "3", "--label-lr", "0.1", "--device", "cpu", "--network", "vit", "--cuts", "a"]
+    files = ["--original", "o.npz", "--unlearned", "u.npz"]
+    assert main(["audit", *files, kind, *more, "--budget", "9s", "--trust"]) == 3
+    found = capsys.readouterr().err
+    names = "--network, --cuts, --trust, --budget, --device, --restarts, --label-lr"
+    assert f"{names} would change nothing in an audit of saved files; leave them out" in found
+    assert len(found.splitlines()) == 1
+
+
 def test_no_audit_to_verify_is_three(tmp_path, capsys):
     assert main(["verify", str(tmp_path)]) == 3
     assert len(capsys.readouterr().err.splitlines()) == 1

@@ -31,6 +31,22 @@ def test_idi_writes_records_from_which_it_can_be_computed_again(folder, capsys):
     assert (out / "table.md").exists()
 
 
+def test_idi_keeps_models_of_one_name_apart(folder, capsys):
+    names = {"a/cola": "one", "b/cola": "two", "Retrain": "one", "Random": "two"}
+    places = [folder / f"{name}.safetensors" for name in names]
+    for place, source in zip(places, names.values(), strict=True):
+        place.parent.mkdir(exist_ok=True)
+        place.write_bytes((folder / f"{source}.safetensors").read_bytes())
+    more = [*map(str, places), "--random", "--last", "1", "--out", str(folder / "out")]
+    assert main(words(folder, *more)) == 0
+    records = [rs.Record.read(path) for path in (folder / "out").glob("*.json")]
+    found = {record.method["label"]: record.method["weights"] for record in records}
+    assert found.keys() == {"Original", "Retrain", "cola", "cola 2", "Retrain 2", "Random 2", "Random"}
+    assert found["Original"] == found["cola"] == found["Retrain 2"]
+    assert found["Retrain"] == found["cola 2"] == found["Random 2"]
+    assert found["Original"] != found["Retrain"]
+
+
 def test_idi_refuses_settings_that_make_no_sense(folder, capsys):
     for more in (["--folds", "1"], ["--ratio", "1:99"], ["--last", "7"]):
         assert main(words(folder, *more, "--out", str(folder / "out"))) == 3

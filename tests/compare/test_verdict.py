@@ -95,6 +95,15 @@ def test_without_a_reference_nothing_is_called_forgotten(idi, side, word):
             assert each.word != "FORGOTTEN"
 
 
+def test_without_a_reference_what_was_not_asked_is_told_from_what_does_not_tell():
+    said = {
+        side: verdict(idi=None, outputs=side, loss=None, against="none").sentence
+        for side in (None, "neither")
+    }
+    assert "accuracy on the forget set: not assessed" in said[None]
+    assert "accuracy on the forget set does not tell" in said["neither"]
+
+
 def test_the_sentence_says_what_was_tested_at_what_level_with_what_power():
     found = verdict(idi=found_idi(-0.1, 0.2), outputs=REFERENCE, loss=KEPT)
     for words in ("IDI 0.05", "95 % interval -0.10 to 0.20", "margin of 0.5", "power at IDI 0: 1.00",

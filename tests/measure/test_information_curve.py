@@ -81,13 +81,14 @@ def test_the_model_and_the_generator_are_untouched(net, task):
 
 def test_an_equal_encoder_gives_the_same_curve_without_fitting(net, task, monkeypatch):
     first = QUICK(net, task)
-    other = rs.clone(net)
+    other = rs.clone(net).to(memory_format=torch.channels_last)  # as training leaves it
     with torch.no_grad():
         other.head.weight.add_(1.0)
     monkeypatch.setattr(information_curve, "descend", None)
     assert QUICK(other, task) is first
     information_curve._curves.clear()
     monkeypatch.undo()
+    other = other.to(memory_format=torch.contiguous_format)
     assert np.array_equal(QUICK(other, task).arrays["terms"], first.arrays["terms"])
 
 
@@ -100,6 +101,35 @@ def test_equal_weights_in_another_network_are_another_encoder(task):
     assert not np.array_equal(first.arrays["terms"], second.arrays["terms"])
     made[0].blocks[0][2].inplace = True  # the same function, but who could tell
     assert InformationCurve(last=1)(made[0], task) is not first
+
+
+class Masked(nn.Module):
+    """Multiplies by what no checkpoint holds."""
+
+    def __init__(self, mask: torch.Tensor, how: str) -> None:
+        super().__init__()
+        if how == "attribute":
+            self.mask = mask
+        else:
+            self.register_buffer("mask", mask, persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.mask
+
+
+@pytest.mark.parametrize("how", ["attribute", "buffer that is not saved"])
+def test_what_no_checkpoint_holds_makes_another_encoder(data, how):
+    brightest = rs.forget_classes(data, 3)
+    with rs.seeded(0):
+        layer, head = nn.Linear(64, 6), nn.Linear(6, 4)
+    seeing, blind = (
+        InformationCurve(last=1)(
+            rs.Classifier([nn.Sequential(nn.Flatten(), layer, Masked(mask, how))], head), brightest
+        )
+        for mask in (torch.ones(6), torch.zeros(6))
+    )
+    assert seeing.information[1] > 0.1
+    assert abs(blind.information[1]) < 0.01
 
 
 @pytest.mark.parametrize(

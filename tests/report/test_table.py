@@ -78,6 +78,10 @@ VIT = {"network": "vit", "variant": "tiny", "patch": 4}
             {"forgotten": (), "n": 250},
             "fashion-sample, resnet18 (width 8), 250 samples forgotten, tiny scale, seed 3",
         ),
+        (
+            {"network": {"adopted": "own.Net", "classes": 10}},
+            "fashion-sample, own.Net, class 6 forgotten, tiny scale, seed 3",
+        ),
         ({"network": VIT}, "fashion-sample, vit, class 6 forgotten, tiny scale, seed 3"),
     ],
 )

@@ -13,7 +13,7 @@ from residua.adopt import anew
 from residua.adopt.cutting import boundaries, cut
 from residua.adopt.families import recognise
 from residua.adopt.sequential import in_sequence
-from residua.classifier import Classifier
+from residua.classifier import Classifier, probabilities
 from residua.errors import InputError, first_line
 
 __all__ = ["adopt", "logits_of"]
@@ -45,10 +45,15 @@ def adopt(module: nn.Module, cuts: Sequence[str] | None = None, example: Tensor 
         batch = _example(given, example)
         adopted = _taken_apart(_copied(given), cuts, batch)
         _check(given, adopted, batch)
+        said = _run(given, batch)
+        if probabilities(said):
+            raise InputError(
+                f"{type(given).__name__} returns probabilities, expected logits; leave out its softmax"
+            )
         adopted = _without_side_effects(adopted, batch)
         adopted.architecture = {
             "adopted": f"{type(given).__module__}.{type(given).__qualname__}",
-            "classes": int(_run(given, batch).shape[1]),
+            "classes": int(said.shape[1]),
             "channels": int(batch.shape[1]),
         }
     if cuts:

@@ -18,6 +18,7 @@ from residua.classifier import Classifier, weights_digest
 from residua.compare.verdict import Word
 from residua.errors import InputError
 from residua.measure import Measure, measures
+from residua.memo import clear_all
 from residua.record import Record, software
 from residua.report import audit_report
 from residua.saved import Saved
@@ -107,6 +108,13 @@ def check_model(record: Record, model: object, named: str) -> None:
     else:
         kinds = {"weights": str(record.method.get("weights"))}
         here = {"weights": weights_digest(model)} if isinstance(model, Classifier) else {}
+    if isinstance(model, Classifier) and kinds != here:
+        then, now = (of.get("cuts") for of in (record.setting.get("network", {}), model.architecture))
+        if then != now:
+            raise InputError(
+                f"{named} is cut into blocks at {_at(now)}, but the {record.name} of the audit at {_at(then)}; give "
+                "the same --cuts (in Python, cuts=)"
+            )
     for kind, expected in kinds.items():
         if here.get(kind) != expected:
             what = f"its {kind} have the hash {here[kind][:12]}" if kind in here else f"it has no {kind}"
@@ -114,6 +122,10 @@ def check_model(record: Record, model: object, named: str) -> None:
                 f"{named} is not the {record.name} of the audit: {what}, the record's is {expected[:12]}; "
                 "give the one that was audited"
             )
+
+
+def _at(cuts: Any) -> str:
+    return ", ".join(map(str, cuts)) if cuts else "no named submodules"
 
 
 def check_task(record: Record, task: ForgetTask) -> None:
@@ -152,6 +164,7 @@ def _measure(
     if made and weights_digest(models[made]) != records[made].method.get("weights"):
         what = "the proxy that was trained" if made == "reference" else "the random network that was drawn"
         notes.append(f"{what} anew has other weights than the record's, as another machine may give")
+    clear_all()  # in the process of the audit, its own curves would be compared with themselves
     return read_models({role: models[role] for role in records}, task, again, seed=seed)[0]
 
 

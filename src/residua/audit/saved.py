@@ -47,7 +47,7 @@ def read_saved(models: Mapping[str, Saved], *, seed: int = 0, command: str = "")
     sizes: dict[str, int] = {}
     if held:
         _check_features(held)
-        sizes = {"forget": int((held["unlearned"].labels > 0).sum())}
+        sizes = {"forget": _forgotten(held["unlearned"].labels)}
         for role, features in held.items():
             read[role]["information"] = _curve(features)
     if said:
@@ -70,6 +70,11 @@ def read_saved(models: Mapping[str, Saved], *, seed: int = 0, command: str = "")
     }
 
 
+def _forgotten(labels: Tensor) -> int:
+    """How many samples were to be forgotten: all where labels are classes, else those with the label 1."""
+    return len(labels) if int(labels.max()) > 1 else int(labels.sum())
+
+
 def _labels(models: Mapping[str, SavedOutputs]) -> dict[str, Tensor]:
     """The labels of each split, which may come from any of the files; all must be of the same samples."""
     labels: dict[str, Tensor] = {}
@@ -79,10 +84,10 @@ def _labels(models: Mapping[str, SavedOutputs]) -> dict[str, Tensor]:
                 raise InputError(
                     f"saved outputs cannot be compared: {role} has other {split}_labels; save the same samples"
                 )
-    first = models["unlearned"].logits
+    first: dict[str, Tensor] = {}
     for role, model in models.items():
-        for split in first.keys() & model.logits.keys():
-            if model.logits[split].shape != first[split].shape:
+        for split, found in model.logits.items():
+            if found.shape != first.setdefault(split, found).shape:
                 raise InputError(
                     f"saved outputs cannot be compared: {role} has {split}_logits of another shape; "
                     "save the same samples"

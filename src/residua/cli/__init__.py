@@ -1,7 +1,8 @@
 """The command line: the only room that prints.
 
-Exit codes: 0 done, 3 bad input (one sentence on standard error, no traceback), 130 interrupted; `audit`
-has 1 for not forgotten and 2 for undetermined, `verify` 1 for a report that does not follow.
+Exit codes: 0 done, 3 bad input (one sentence on standard error, no traceback), 70 an error that was not
+foreseen (with its traceback), 130 interrupted; `audit` has 1 for not forgotten and 2 for undetermined, `verify`
+1 for a report that does not follow.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import functools
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib.metadata import version as installed_version
 from typing import Annotated, Any
@@ -36,6 +38,9 @@ from residua.errors import InputError
 
 # typer carries its own copy of click from some version on; both derive usage errors like this.
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
+
+# Python's own code for a crash is 1, which here is a verdict. This one is EX_SOFTWARE of sysexits.h.
+CRASHED = 70
 
 app = typer.Typer(
     name="residua",
@@ -97,6 +102,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         complain("interrupted; nothing was left half-written")
         return 130
+    except Exception as error:
+        traceback.print_exc()
+        complain(f"stopped by an error that was not foreseen ({type(error).__name__}); nothing was decided")
+        return CRASHED
     if code == 130:
         complain("interrupted; nothing was left half-written")
     return code if isinstance(code, int) else 0

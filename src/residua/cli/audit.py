@@ -90,7 +90,7 @@ def audit(
     *,
     fields: dict[str, Any],
 ) -> None:
-    """Did it forget? Exit code 0: forgotten, 1: not (or ruined), 2: undetermined, 3: bad input."""
+    """Did it forget? Exit code 0: forgotten, 1: not (or ruined), 2: undetermined, 3: bad input, 70: crashed."""
     if out:
         check_folder(out)
     words = {"original": original, "unlearned": unlearned, "reference": reference}
@@ -107,6 +107,13 @@ def audit(
         if data or forget:
             raise InputError(
                 "saved outputs and features carry their own labels; leave --data and --forget out"
+            )
+        beside = {"network": network, "cuts": cuts, "trust": trust or None, "budget": budget}
+        beside |= {"device": None if device == "auto" else device} | fields
+        unused = [f"--{name.replace('_', '-')}" for name, word in beside.items() if word is not None]
+        if unused:
+            raise InputError(
+                f"{', '.join(unused)} would change nothing in an audit of saved files; leave them out"
             )
         given |= {role: _saved(files, outputs, features) for role, files in words.items()}
         found = run_audit(**given)
@@ -163,7 +170,7 @@ def verify(
     With --rerun the readings themselves are measured anew. Only what has moved since, and code, has to be
     given: files are looked for where they were typed and beside the folder.
 
-    Exit code 0: all of it holds, 1: something does not, 3: bad input.
+    Exit code 0: all of it holds, 1: something does not, 3: bad input, 70: crashed.
     """
     now = {"original": original, "unlearned": unlearned, "reference": reference, "data": data}
     now |= {"forget": forget, "network": network, "cuts": cuts, "device": device}

@@ -53,7 +53,7 @@ def calibration(
             )
     records = [Record.read(out / f"{problem.name}.json") for problem in chosen]
     table = calibration_table(records)
-    write_atomically(out / "table.md", lambda part: part.write_text(table.markdown()))
+    write_atomically(out / "table.md", lambda part: part.write_text(table.markdown(), encoding="utf-8"))
     write_atomically(out / "figure.svg", lambda part: calibration_figure(records, part))
     show(table)
     say(f"Records, table and figure are in {out}/.")

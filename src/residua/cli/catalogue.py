@@ -65,6 +65,6 @@ def catalogue(
             command=command_line(),
         )
         table = catalogue_table(records_of(setting, cells, out, jobs))
-    write_atomically(out / "table.md", lambda part: part.write_text(table.markdown()))
+    write_atomically(out / "table.md", lambda part: part.write_text(table.markdown(), encoding="utf-8"))
     show(table)
     say(f"Records and table are in {out}/.")

@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import os
 import re
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -200,6 +202,22 @@ def side_by_side(jobs: int) -> Iterator[Executor]:
 
 def _one_thread() -> None:
     torch.set_num_threads(1)
+    signal.signal(signal.SIGTERM, _stop)
+
+
+class _Stopped(SystemExit):
+    """Ends a worker once every `finally` of its job has run: the pool catches it and pickles it to send it.
+
+    Any other exception would be sent, and the worker would begin the next job in the queue.
+    """
+
+    def __reduce__(self) -> Any:
+        os._exit(128 + signal.SIGTERM)
+
+
+def _stop(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the pool says it again when the first worker has ended
+    raise _Stopped
 
 
 @functools.lru_cache(maxsize=1)

@@ -59,8 +59,9 @@ def demo(
     for record in records:
         record.write(out / "records")
     said, known = catalogue_table(records), information_table(records)
-    write_atomically(out / "table.md", lambda part: part.write_text(f"{said.markdown()}\n{known.markdown()}"))
-    write_atomically(out / "table.csv", lambda part: part.write_text(said.csv()))
+    both = f"{said.markdown()}\n{known.markdown()}"
+    write_atomically(out / "table.md", lambda part: part.write_text(both, encoding="utf-8"))
+    write_atomically(out / "table.csv", lambda part: part.write_text(said.csv(), encoding="utf-8"))
     show(said)
     show(known)
     say(f"Tables, records and models are in {out}/.")

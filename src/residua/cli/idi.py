@@ -21,6 +21,7 @@ from residua.cli.options import (
     choose_device,
     command_line,
     load_for,
+    named,
     open_task,
     record_name,
     with_fields,
@@ -59,8 +60,10 @@ def idi(
         check_place(out / "table.md")
     where = choose_device(device)
     task = open_task(data, forget)
-    named = {"Original": original, "Retrain": reference} | {path.stem: path for path in models or []}
-    loaded = {label: load_for(task, path, where, network, cuts, trust) for label, path in named.items()}
+    places = named(
+        {"Original": original, "Retrain": reference}, models or [], kept=["Random"] if random else []
+    )
+    loaded = {label: load_for(task, path, where, network, cuts, trust) for label, path in places.items()}
     if random:
         with seeded(0):
             loaded["Random"] = Random()(loaded["Original"], task)
@@ -87,6 +90,6 @@ def idi(
     if out:
         for record in records:
             record.write(out)
-        write_atomically(out / "table.md", lambda part: part.write_text(table.markdown()))
+        write_atomically(out / "table.md", lambda part: part.write_text(table.markdown(), encoding="utf-8"))
         say(f"Records and table are in {out}/.")
     show(table)

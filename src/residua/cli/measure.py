@@ -24,6 +24,7 @@ from residua.cli.options import (
     choose_device,
     command_line,
     load_for,
+    named,
     open_task,
     record_name,
 )
@@ -84,8 +85,8 @@ def measure(
     task = open_task(data, forget)
     if wanted is None:
         _say_what_is_left_out(original=original is not None, reference=reference is not None)
-    named = _named({"Reference": reference, "Original": original}, models)
-    loaded = {name: load_for(task, path, where, network, cuts, trust) for name, path in named.items()}
+    places = named({"Reference": reference, "Original": original}, models)
+    loaded = {name: load_for(task, path, where, network, cuts, trust) for name, path in places.items()}
     read: dict[str, Findings] = {}
     for name, model in loaded.items():
         digest = weights_digest(model)
@@ -122,19 +123,6 @@ class Findings:
     readings: dict[str, Reading]
     failed: dict[str, InputError]
     seconds: dict[str, float]
-
-
-def _named(others: Mapping[str, Path | None], models: Sequence[Path]) -> dict[str, Path]:
-    """A name for each checkpoint; where two would share one, or a record's, a number behind it."""
-    named = {name: path for name, path in others.items() if path}
-    taken = {record_name(name) for name in named}
-    for path in models:
-        name, number = path.stem, 2
-        while record_name(name) in taken:
-            name, number = f"{path.stem} {number}", number + 1
-        taken.add(record_name(name))
-        named[name] = path
-    return named
 
 
 def _set(available: dict[str, Measure], words: str) -> None:

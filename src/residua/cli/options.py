@@ -10,7 +10,7 @@ import re
 import shlex
 import sys
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Optional, get_type_hints
 
@@ -151,12 +151,14 @@ def _read_indices(path: Path) -> torch.Tensor:
         if path.suffix == ".npy":
             with path.open("rb") as file:
                 found = np.load(file, allow_pickle=False)
-                if isinstance(found, np.ndarray) and found.dtype.kind in "iu":
-                    found = found.astype(np.int64)
         elif path.suffix == ".json":
             found = np.asarray(json.loads(path.read_text()))
         else:
             found = np.asarray([int(line) for line in path.read_text().split()], dtype=np.int64)
+        if isinstance(found, np.ndarray) and found.dtype.kind in "iu":
+            if found.size and int(found.max()) > np.iinfo(np.int64).max:
+                raise OverflowError(f"{found.max()} is too large")
+            found = found.astype(np.int64)
         return torch.as_tensor(found)
     except (
         ValueError,
@@ -222,6 +224,24 @@ def check_outputs(out: Path, record: Path | None) -> None:
 def record_name(words: str) -> str:
     """The name of a model as a record can have it."""
     return re.sub(r"[^a-z0-9._-]+", "-", words.lower()).strip("-._") or "model"
+
+
+def named(
+    others: Mapping[str, Path | None], models: Sequence[Path], *, kept: Sequence[str] = ()
+) -> dict[str, Path]:
+    """A name for each checkpoint; where two would share one, or a record's, a number behind it.
+
+    `kept` are names that none of `models` may have.
+    """
+    found = {name: path for name, path in others.items() if path}
+    taken = {record_name(name) for name in (*found, *kept)}
+    for path in models:
+        name, number = path.stem, 2
+        while record_name(name) in taken:
+            name, number = f"{path.stem} {number}", number + 1
+        taken.add(record_name(name))
+        found[name] = path
+    return found
 
 
 def choose_device(name: str) -> torch.device:

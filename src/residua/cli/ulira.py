@@ -155,7 +155,7 @@ def ulira(
         record.write(out)
         records.append(record)
     table = ulira_table(records)
-    write_atomically(out / "table.md", lambda part: part.write_text(table.markdown()))
+    write_atomically(out / "table.md", lambda part: part.write_text(table.markdown(), encoding="utf-8"))
     show(table)
     say(f"Shadow models, scores, records and the table are in {out}/.")
 
@@ -211,7 +211,9 @@ def _train(spec: Spec, model: int) -> None:
 
 def _score(spec: Spec, unlearner: Unlearner, model: int, number: int) -> None:
     try:
-        spec.shadows().score(unlearner, model, number)
+        shadows = spec.shadows()
+        if shadows.find_scores(unlearner, model, number) is None:
+            shadows.score(unlearner, model, number)
     except InputError as error:
         raise InputError(
             f"{unlearner.label} on shadow model {model} and forget set {number}: {error}"

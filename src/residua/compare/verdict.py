@@ -61,7 +61,7 @@ class Verdict:
 def verdict(
     *,
     idi: IDI | None,
-    outputs: ThreeSample | Side | None,
+    outputs: ThreeSample | Side | Literal["neither"] | None,
     loss: Loss | None,
     against: Against = "model",
     rules: Rules | None = None,
@@ -70,7 +70,7 @@ def verdict(
 
     `idi` is measured against the reference or, with `against="none"`, against a network with random
     weights. `outputs` is the three-sample test on outputs; without a reference, the side that the
-    accuracy on the forget set is on (`forget_accuracy_side`).
+    accuracy on the forget set is on (`forget_accuracy_side`), or "neither".
 
     In this order, and the first that holds:
 
@@ -88,7 +88,11 @@ def verdict(
     """
     rules = rules or Rules()
     inside = _inside(idi, against, rules)
-    side = outputs.closer_to(rules.level) if isinstance(outputs, ThreeSample) else outputs
+    side: Side | None
+    if isinstance(outputs, ThreeSample):
+        side = outputs.closer_to(rules.level)
+    else:
+        side = None if outputs == "neither" else outputs
     kept = None if loss is None else loss.high < rules.utility
     word: Word
     if loss is not None and loss.low > rules.utility:
@@ -208,9 +212,11 @@ def _say_inside(idi: IDI | None, inside: str | None, against: Against, rules: Ru
 
 
 def _say_outputs(
-    outputs: ThreeSample | Side | None, side: Side | None, against: Against, rules: Rules
+    outputs: ThreeSample | Side | Literal["neither"] | None, side: Side | None, against: Against, rules: Rules
 ) -> str:
     if against == "none":
+        if outputs is None:
+            return "accuracy on the forget set: not assessed"
         if side is None:
             return "accuracy on the forget set does not tell"
         like = "Original's" if side == "original" else "that of a model that never saw it"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from residua.classifier import Classifier, clone, reinitialise, weights_digest
+from residua.classifier import Classifier, clone, reinitialise
 from residua.critic import NetworkCritic, Standardised, linear_scores
 from residua.curve import Curve
 from residua.errors import InputError
@@ -28,7 +28,7 @@ from residua.information import (
     stacked,
     stratified_folds,
 )
-from residua.memo import structure
+from residua.memo import Memo, identity
 from residua.split import Split
 from residua.task import ForgetTask
 from residua.training import descend, seeded
@@ -78,13 +78,14 @@ class InformationCurve:
             "data": _data_digest(split, y),
             "network": model.architecture,
         }
-        encoder = model.after(0)
-        key = (structure(encoder), weights_digest(encoder), repr(blocks), repr(about))
-        if key not in _curves:
-            if len(_curves) >= CURVES_KEPT:
-                _curves.pop(next(iter(_curves)))
-            _curves[key] = self._measure(model, parts, y, blocks, about)
-        return _curves[key]
+        # A model that was trained lies otherwise in memory than one that was loaded; equal weights, equal curves.
+        encoder = identity(model.after(0), layout=False)
+        key = None if encoder is None else (encoder, repr(blocks), repr(about))
+        found = _curves.get(key)
+        if found is None:
+            found = self._measure(model, parts, y, blocks, about)
+            _curves.put(key, found, sum(array.nbytes for array in found.arrays.values()))
+        return found
 
     def _check(self) -> None:
         if self.protocol not in ("held-out", "paper"):
@@ -209,8 +210,7 @@ ENOUGH = 50_000
 Fit = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, float]]
 
 # Curves by what they depend on: a model whose encoder was measured before (HD's is Original's) costs nothing.
-CURVES_KEPT = 64
-_curves: dict[Hashable, Curve] = {}
+_curves: Memo[Curve] = Memo(entries=64, size=1 << 30)
 
 
 class Stratified:

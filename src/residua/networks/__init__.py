@@ -25,5 +25,5 @@ def build(network: str, **fields: Any) -> Classifier:
         raise
     except (TypeError, ValueError, RuntimeError) as error:  # fields of a file can be of any kind and size
         raise InputError(
-            f"{network} cannot be built from {fields}: {first_line(error)}; correct the fields"
+            f"{network} cannot be built from these fields ({first_line(error)}); correct them"
         ) from error

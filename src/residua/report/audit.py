@@ -317,19 +317,21 @@ def _loss(read: Readings, records: Mapping[str, Record], against: Against) -> Lo
     return accuracy_loss(before, said["unlearned"]["TA"], _size(records["unlearned"], "test"))
 
 
-def _forget_side(read: Readings, records: Mapping[str, Record]) -> Side | None:
+def _forget_side(read: Readings, records: Mapping[str, Record]) -> Side | Literal["neither"] | None:
+    """None where the records hold no such accuracy, "neither" where it does not tell."""
     said = {role: read[role]["accuracy"].values for role in read if "accuracy" in read[role]}
     task = records["unlearned"].setting["task"]
     if any(not {"UA", "TA"} <= set(said.get(role, {})) for role in ("unlearned", "original")):
         return None
     if "scenario" not in task:  # saved outputs do not say whether classes or samples were forgotten
         return None
-    return forget_accuracy_side(
+    side = forget_accuracy_side(
         1 - said["unlearned"]["UA"],
         original=1 - said["original"]["UA"],
         expected=said["original"]["TA"] if task["scenario"] == "random" else 0.0,
         n=_size(records["unlearned"], "forget"),
     )
+    return side or "neither"
 
 
 def _size(record: Record, split: str) -> int:

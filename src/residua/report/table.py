@@ -58,9 +58,10 @@ def setting_line(record: Record) -> str:
         if forgotten
         else f"{task['splits']['forget']['n']} samples"
     )
+    name = network.get("network") or network.get("adopted", "own network")
     size = f" (width {network['width']})" if "width" in network else ""
     seed = f", seed {record.seeds['training']}" if "training" in record.seeds else ""
-    return f"{task['dataset']}, {network['network']}{size}, {what} forgotten, {setting['scale']} scale{seed}"
+    return f"{task['dataset']}, {name}{size}, {what} forgotten, {setting['scale']} scale{seed}"
 
 
 def _row(cells: Sequence[str]) -> str:

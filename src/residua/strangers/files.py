@@ -65,7 +65,7 @@ def from_pickle(path: Path, trust: bool) -> Weights | nn.Module:
     if not trust:
         _check_size(path, zipped)
     try:
-        with warnings.catch_warnings(), importable_here():
+        with warnings.catch_warnings(), importable_here() if trust else contextlib.nullcontext():
             warnings.simplefilter("ignore")
             # Mapped, not read: a storage cannot be larger than what lies in the file.
             found = torch.load(path, map_location="cpu", weights_only=not trust, mmap=zipped and not trust)
