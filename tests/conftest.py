@@ -12,7 +12,7 @@ import torch
 
 import residua as rs
 from residua import outputs
-from residua.cli import catalogue, cells, demo, ulira
+from residua.cli import catalogue, cells, demo, processes, ulira
 from residua.measure import InformationCurve, Recovery
 
 torch.set_num_threads(min(2, torch.get_num_threads()))
@@ -101,7 +101,7 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-class Pickling(cells._Here):
+class Pickling(processes.Here):
     """Runs jobs here, but what they are given and what they give is pickled, as between processes."""
 
     def submit(self, fn, /, *args, **kwargs) -> Future:

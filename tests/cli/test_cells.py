@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from residua import outputs
-from residua.cli import cells, controls, demo
+from residua.cli import cells, controls, demo, processes
 from residua.cli.cells import Cell, Job, Setting, queue, records_of, run_cells
 from residua.errors import InputError
 from residua.files import write_atomically
@@ -26,7 +26,7 @@ from residua.measure import Accuracy, InformationCurve, information_curve
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-class OtherProcesses(cells._Here):
+class OtherProcesses(processes.Here):
     """Nothing that one job has computed is remembered by the next."""
 
     def __init__(self) -> None:
@@ -255,7 +255,7 @@ def test_workers_that_are_stopped_leave_no_half_written_file_and_begin_nothing_e
     deadline = time.monotonic() + 200
 
     def interrupted() -> None:
-        with cells.side_by_side(2) as pool:
+        with processes.side_by_side(2) as pool:
             for number in range(6):
                 pool.submit(_dawdle, tmp_path / f"{number}.txt")
             while len(list(tmp_path.iterdir())) < 2:

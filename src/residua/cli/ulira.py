@@ -20,9 +20,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from residua import compare
 from residua.budget import Cost, Plan
-from residua.cli.cells import NETWORK, file_name, network_fields, side_by_side
+from residua.cli.cells import NETWORK, file_name, network_fields
 from residua.cli.console import err, say, show
 from residua.cli.options import DataOption, DeviceOption, SeedOption, choose_device, command_line
+from residua.cli.processes import side_by_side
 from residua.compare import Observations, reading_fields
 from residua.datasets import open_dataset
 from residua.errors import InputError
