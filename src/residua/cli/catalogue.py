@@ -52,7 +52,7 @@ def catalogue(
     cells = [
         Cell(f"seed{seed}-{file_name(label)}", label, label, seed, METHOD_SEEDS + seed)
         for seed in range(seeds)
-        for label in methods()
+        for label in (*methods(), *sorted(wanted - set(methods())))  # EU and CF go by any k
         if label in wanted
     ]
     with kept_in(weights) as folder:

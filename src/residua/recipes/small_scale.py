@@ -1,20 +1,16 @@
 """Our hyperparameters for small networks on two cores.
 
-TINY_CLASS was chosen on one seed by UA and TA, as the paper did: the least learning rate of those tried that
-reaches UA 0.99. COLA has many collapses with the same UA and TA; ours is a strong one. Bad-T's was
-changed after three seeds. TINY_RANDOM is a second guess, made after one run by the gap to Retrain in UA and TA; as it
-stands only COLA+ has been run. Short trainings need larger learning rates than the paper's. Images of 28 x 28 pixels
-are cropped by one.
+All were chosen on one seed by UA and TA, as the paper did, and never by IDI. TINY_CLASS is the least learning rate of
+those tried that reaches UA 0.99; COLA has many collapses with the same UA and TA, and ours is a strong one; Bad-T's
+was changed after three seeds; Boundary Expand reaches no more than 0.84. The others have the least gap to Retrain in
+UA and TA. In random forgetting that says little: Original is within 0.06 of Retrain, and on 500 samples UA has a
+standard error of 0.016. Short trainings need larger learning rates than the paper's. Images of 28 x 28 pixels are
+cropped by one.
 """
 
 from __future__ import annotations
 
 from residua.recipes.paper import Fields
-
-
-def _without_crop(fields: Fields) -> Fields:
-    return {name: value for name, value in fields.items() if name != "crop"}
-
 
 TINY_CLASS: dict[str, Fields] = {
     "HD": {"epochs": 1, "lr": 1e-2, "batch": 64, "crop": 1},
@@ -101,26 +97,26 @@ TINY_RANDOM: dict[str, Fields] = {
     "SSD": {"alpha": 1.7, "samples": 1000},
 }
 
-# By analogy: an epoch of CIFAR-10 has as many steps as four of the embedded data. No run on CIFAR-10 has tried
-# these yet; `residua tune` does it.
+# Of the settings tried on CIFAR-10 (one seed; all tries are in records/cifar10-methods-*/tries.csv) those with the
+# least gap to Retrain in UA and TA. A step more of lr or epochs is what Boundary Expand and EU-10 ask for.
 SMALL_CLASS: dict[str, Fields] = {
     "HD": {"epochs": 1, "lr": 1e-2, "batch": 128},
-    "FT": {"epochs": 1, "lr": 1e-3, "batch": 128},
-    "RL": {"epochs": 1, "lr": 2e-3, "retain_batch": 128, "forget_batch": 32},
+    "FT": {"epochs": 1, "lr": 6e-4, "batch": 128},
+    "RL": {"epochs": 1, "lr": 5e-3, "retain_batch": 128, "forget_batch": 32},
     "GA": {"epochs": 1, "lr": 2e-3, "retain_batch": 128, "forget_batch": 32},
     "Bad-T": {"epochs": 2, "lr": 1e-3, "batch": 128, "temperature": 0.1, "retain_share": 0.3},
     "EU-5": {"k": 5, "epochs": 2, "lr": 5e-2, "batch": 128},
-    "EU-10": {"k": 10, "epochs": 2, "lr": 5e-2, "batch": 128},
+    "EU-10": {"k": 10, "epochs": 4, "lr": 2e-2, "batch": 128},
     "CF-5": {"k": 5, "epochs": 2, "lr": 5e-2, "batch": 128},
     "CF-10": {"k": 10, "epochs": 2, "lr": 5e-2, "batch": 128},
     "SCRUB": {"epochs": 1, "forget_epochs": 1, "lr": 2e-3, "retain_batch": 128, "forget_batch": 128},
-    "SALUN": {"epochs": 1, "lr": 2e-3, "retain_batch": 128, "forget_batch": 32},
-    "l1-sparse": {"epochs": 2, "lr": 5e-2, "batch": 128},
+    "SALUN": {"epochs": 1, "lr": 5e-3, "retain_batch": 128, "forget_batch": 32},
+    "l1-sparse": {"epochs": 2, "lr": 2.5e-2, "batch": 128},
     "COLA": {
-        "collapse_epochs": 3,
+        "collapse_epochs": 4,
         "align_epochs": 1,
-        "collapse_lr": 1e-2,
-        "align_lr": 1e-3,
+        "collapse_lr": 3e-3,
+        "align_lr": 5e-4,
         "batch": 128,
     },
     "COLA+": {
@@ -132,9 +128,40 @@ SMALL_CLASS: dict[str, Fields] = {
         "forget_batch": 32,
     },
     "Boundary Shrink": {"epochs": 1, "lr": 1e-3, "batch": 64},
-    "Boundary Expand": {"epochs": 1, "lr": 1e-3, "batch": 64},
-    "SSD": {"samples": 1000},
+    "Boundary Expand": {"epochs": 1, "lr": 3e-4, "batch": 64},
+    "SSD": {"alpha": 3.0, "samples": 1000},
     "UNSIR": {"lr": 5e-3, "repair_lr": 1e-3, "retain_batch": 128, "forget_batch": 128},
 }
 
-SMALL_RANDOM = {label: _without_crop(fields) for label, fields in TINY_RANDOM.items()}
+SMALL_RANDOM: dict[str, Fields] = {
+    "HD": {"epochs": 1, "lr": 3e-2, "batch": 128},
+    "FT": {"epochs": 1, "lr": 5e-4, "batch": 128},
+    "RL": {"epochs": 1, "lr": 5e-3, "retain_batch": 128, "forget_batch": 32},
+    "GA": {"epochs": 1, "lr": 2e-2, "retain_batch": 128, "forget_batch": 32},
+    "Bad-T": {"epochs": 1, "lr": 1e-3, "batch": 128},
+    "EU-5": {"k": 5, "epochs": 2, "lr": 5e-2, "batch": 128},
+    "EU-10": {"k": 10, "epochs": 3, "lr": 5e-2, "batch": 128},
+    "CF-5": {"k": 5, "epochs": 1, "lr": 1e-1, "batch": 128},
+    "CF-10": {"k": 10, "epochs": 1, "lr": 1e-2, "batch": 128},
+    "SCRUB": {"epochs": 1, "forget_epochs": 1, "lr": 2e-3, "retain_batch": 128, "forget_batch": 128},
+    "SALUN": {"epochs": 1, "lr": 5e-3, "retain_batch": 128, "forget_batch": 32},
+    "l1-sparse": {"epochs": 1, "lr": 1e-2, "batch": 128},
+    "COLA": {
+        "collapse_epochs": 2,
+        "align_epochs": 1,
+        "collapse_lr": 1e-3,
+        "align_lr": 5e-4,
+        "batch": 128,
+    },
+    "COLA+": {
+        "collapse_epochs": 2,
+        "align_epochs": 1,
+        "collapse_lr": 1e-3,
+        "align_lr": 5e-4,
+        "retain_batch": 128,
+        "forget_batch": 32,
+    },
+    "Boundary Shrink": {"epochs": 1, "lr": 3e-4, "batch": 64},
+    "Boundary Expand": {"epochs": 1, "lr": 3e-4, "batch": 64},
+    "SSD": {"alpha": 1.8, "samples": 1000},
+}
