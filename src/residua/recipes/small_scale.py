@@ -73,8 +73,8 @@ TINY_RANDOM: dict[str, Fields] = {
         "forget_batch": 64,
         "crop": 1,
     },
-    "SALUN": {"epochs": 3, "lr": 1e-2, "retain_batch": 64, "forget_batch": 16, "crop": 1},
-    "l1-sparse": {"epochs": 4, "lr": 6e-2, "batch": 64, "crop": 1},
+    "SALUN": {"epochs": 3, "lr": 5e-3, "retain_batch": 64, "forget_batch": 16, "crop": 1},
+    "l1-sparse": {"epochs": 4, "lr": 4e-2, "batch": 64, "crop": 1},
     "COLA": {
         "collapse_epochs": 3,
         "align_epochs": 3,
