@@ -10,7 +10,6 @@ from statistics import mean
 import pytest
 
 from residua import compare
-from residua.cli.resuming import difference
 from residua.compare import readings_of
 from residua.recipes import unlearning
 from residua.record import Record, describe
@@ -52,14 +51,24 @@ def idi(folder: str, label: str) -> list[float]:
     return [value for value in found if value is not None]
 
 
-@pytest.mark.parametrize("folder", ["methods-class", "methods-random"])
-def test_records_are_of_the_recipes_that_are_in(folder):
+@pytest.mark.parametrize(
+    ("folder", "scale"),
+    [
+        ("methods-class", "tiny"),
+        ("methods-random", "tiny"),
+        ("cifar10-methods-class", "small"),
+        ("cifar10-methods-random", "small"),
+    ],
+)
+def test_every_recipe_was_run_as_it_stands(folder, scale):
     """Who changes a recipe makes its records anew."""
+    task = records(folder)[0].setting["task"]
+    recipes = unlearning(scale, task["scenario"], task["dataset"], "resnet18")
+    assert {record.method["label"] for record in records(folder)} >= recipes.keys() - {"Retrain"}
     for record in records(folder):
-        task, label = record.setting["task"], record.method["label"]
-        recipe = unlearning("tiny", task["scenario"], task["dataset"], "resnet18").get(label, {})
-        now = json.loads(json.dumps(describe(find(label, **recipe))))
-        assert difference(record.method, now) is None, record.name
+        label = record.method["label"]
+        now = json.loads(json.dumps(describe(find(label, **recipes.get(label, {})))))
+        assert {name: record.method[name] for name in now} == now, record.name
 
 
 def test_intervals_cover_the_truth_as_often_as_they_say():
@@ -133,3 +142,30 @@ def test_the_ruler_on_cifar10():
     assert abs(of["retrain2"]) <= 0.15
     assert of["random"] < -0.7
     assert curves["original"].values["I5"] >= 1.3 * curves["retrain"].values["I5"]
+
+
+def test_small_recipes_unlearn_the_class_and_keep_the_rest():
+    found = {r.method["label"]: r.readings["accuracy"] for r in records("cifar10-methods-class")}
+    retrain = Record.read(RECORDS / "cifar10-small-retrain.json").readings["accuracy"]
+    assert min(found[label]["UA"] for label in THEIRS) >= 0.98
+    assert max(abs(found[label]["TA"] - retrain["TA"]) for label in THEIRS) <= 0.07
+
+
+def test_small_recipes_come_near_retrain_on_random_samples():
+    found = {r.method["label"]: r.readings["accuracy"] for r in records("cifar10-methods-random")}
+    retrain = Record.read(RECORDS / "cifar10-small-retrain-random.json").readings["accuracy"]
+    assert abs(found["COLA+"]["UA"] - retrain["UA"]) <= 0.02
+    assert abs(found["COLA+"]["TA"] - retrain["TA"]) <= 0.03
+
+
+def test_on_cifar10_too_what_separates_methods_is_inside():
+    curves = {r.name: readings_of(r)["information"] for r in records("cifar10-idi-methods")}
+    weights = {r.name: r.method["weights"] for r in records("cifar10-idi-methods")}
+    made = {r.name: r.method["weights"] for r in records("cifar10-methods-class")}
+    of = {}
+    for name in ("hd", "rl", "cola"):
+        assert weights[name] == made[name], "the models of the small recipes"
+        of[name] = compare.idi(curves[name], original=curves["original"], reference=curves["retrain"]).value
+    assert of["hd"] == 1
+    assert of["rl"] > 0.6
+    assert abs(of["cola"]) <= 0.3

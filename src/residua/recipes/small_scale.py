@@ -140,10 +140,10 @@ SMALL_RANDOM: dict[str, Fields] = {
     "GA": {"epochs": 1, "lr": 2e-2, "retain_batch": 128, "forget_batch": 32},
     "Bad-T": {"epochs": 1, "lr": 1e-3, "batch": 128},
     "EU-5": {"k": 5, "epochs": 2, "lr": 5e-2, "batch": 128},
-    "EU-10": {"k": 10, "epochs": 4, "lr": 2e-2, "batch": 128},
+    "EU-10": {"k": 10, "epochs": 8, "lr": 5e-2, "batch": 128},
     "CF-5": {"k": 5, "epochs": 1, "lr": 1e-1, "batch": 128},
     "CF-10": {"k": 10, "epochs": 1, "lr": 1e-2, "batch": 128},
-    "SCRUB": {"epochs": 1, "forget_epochs": 1, "lr": 2e-3, "retain_batch": 128, "forget_batch": 128},
+    "SCRUB": {"epochs": 1, "forget_epochs": 1, "lr": 3.5e-3, "retain_batch": 128, "forget_batch": 128},
     "SALUN": {"epochs": 1, "lr": 5e-3, "retain_batch": 128, "forget_batch": 32},
     "l1-sparse": {"epochs": 1, "lr": 1e-2, "batch": 128},
     "COLA": {
