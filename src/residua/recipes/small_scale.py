@@ -2,10 +2,10 @@
 
 All were chosen on one seed by UA and TA, as the paper did, and never by IDI. TINY_CLASS is the least learning rate of
 those tried that reaches UA 0.99; COLA has many collapses with the same UA and TA, and ours is a strong one; Bad-T's
-and both of SSD's were changed after three seeds; Boundary Expand reaches no more than 0.84. The others have the least gap to
-Retrain in UA and TA. In random forgetting that says little: Original is within 0.06 of Retrain, and on 500 samples UA
-has a standard error of 0.016. Short trainings need larger learning rates than the paper's. Images of 28 x 28 pixels
-are cropped by one.
+and both of SSD's were changed after three seeds; Boundary Expand reaches no more than 0.84. The others have the least
+gap to Retrain in UA and TA. In random forgetting that says little: Original is within 0.06 of Retrain, and on 500
+samples UA has a standard error of 0.016. Short trainings need larger learning rates than the paper's. Images of
+28 x 28 pixels are cropped by one.
 """
 
 from __future__ import annotations
