@@ -11,7 +11,7 @@ demo: $(STAMP)
 	$(BIN)/residua demo --out demo
 
 test: $(MODELS)
-	$(BIN)/python -m pytest -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
 
 test-slow: $(MODELS)
 	$(BIN)/python -m pytest -m slow

@@ -89,7 +89,7 @@ def test_what_was_audited_is_measured_again_with_nothing_to_type(place, capsys):
     capsys.readouterr()
     assert main(["verify", "audit", "--rerun"]) == 0
     said = capsys.readouterr().out
-    assert "readings are equal to the last bit" in said
+    assert "Measured anew: " in said
     assert "the verdict SHALLOW again" in said
     assert "Not shown: that the reference never saw the data" in said
 
@@ -156,7 +156,7 @@ def test_a_folder_moves_with_what_lies_beside_it(folder, tmp_path_factory, monke
     monkeypatch.chdir(here)
     where = str(elsewhere / "all/results/audit")
     assert main(["verify", where, "--rerun"]) == 0
-    assert "equal to the last bit" in capsys.readouterr().out
+    assert "Measured anew: " in capsys.readouterr().out
     shutil.move(elsewhere / "all/models/two.safetensors", here / "hidden.safetensors")
     assert main(["verify", where, "--rerun"]) == 3
     assert "two.safetensors does not exist" in capsys.readouterr().err
@@ -215,7 +215,7 @@ def test_saved_files_are_audited_together_and_read_again(place, truths, stripes,
     assert audit("hd_outputs.npz,hd_features.npz", "--out", "audit") == 1
     assert capsys.readouterr().out.startswith("SHALLOW\n")
     assert main(["verify", "audit", "--rerun"]) == 0
-    assert "equal to the last bit" in capsys.readouterr().out
+    assert "Measured anew: " in capsys.readouterr().out
     shutil.copy("reference_features.npz", "hd_features.npz")
     assert main(["verify", "audit", "--rerun"]) == 3
     assert "its features have the hash" in capsys.readouterr().err
