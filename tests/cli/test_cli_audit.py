@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 
@@ -26,6 +27,12 @@ def place(tmp_path, truths, stripes, monkeypatch):
     for name, model in truths.items():
         rs.save(model, tmp_path / f"{name}.safetensors")
     return tmp_path
+
+
+def hardly_moved(said: str) -> bool:
+    """Equal to the last bit, or but for the last digits of a linear critic."""
+    most = re.search(r"at most by (\S+) \(", said)
+    return "readings are equal to the last bit" in said or (most is not None and float(most[1]) < 1e-6)
 
 
 def audit(unlearned: str, *more: str, reference: str = "reference.safetensors") -> int:
@@ -89,7 +96,7 @@ def test_what_was_audited_is_measured_again_with_nothing_to_type(place, capsys):
     capsys.readouterr()
     assert main(["verify", "audit", "--rerun"]) == 0
     said = capsys.readouterr().out
-    assert "Measured anew: " in said
+    assert hardly_moved(said)
     assert "the verdict SHALLOW again" in said
     assert "Not shown: that the reference never saw the data" in said
 
@@ -156,7 +163,7 @@ def test_a_folder_moves_with_what_lies_beside_it(folder, tmp_path_factory, monke
     monkeypatch.chdir(here)
     where = str(elsewhere / "all/results/audit")
     assert main(["verify", where, "--rerun"]) == 0
-    assert "Measured anew: " in capsys.readouterr().out
+    assert "equal to the last bit" in capsys.readouterr().out
     shutil.move(elsewhere / "all/models/two.safetensors", here / "hidden.safetensors")
     assert main(["verify", where, "--rerun"]) == 3
     assert "two.safetensors does not exist" in capsys.readouterr().err
@@ -215,7 +222,7 @@ def test_saved_files_are_audited_together_and_read_again(place, truths, stripes,
     assert audit("hd_outputs.npz,hd_features.npz", "--out", "audit") == 1
     assert capsys.readouterr().out.startswith("SHALLOW\n")
     assert main(["verify", "audit", "--rerun"]) == 0
-    assert "Measured anew: " in capsys.readouterr().out
+    assert "equal to the last bit" in capsys.readouterr().out
     shutil.copy("reference_features.npz", "hd_features.npz")
     assert main(["verify", "audit", "--rerun"]) == 3
     assert "its features have the hash" in capsys.readouterr().err
