@@ -5,7 +5,17 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 MODELS := $(VENV)/.installed-models
 
-.PHONY: demo test test-slow check bench clean
+.PHONY: demo test test-slow test-portable check audit bench clean
+
+# What computes: training, methods, measures (the estimator among them), networks and their cutting into blocks.
+# Readers, tables and commands do no floating-point work of their own, and are left to `make test`.
+NUMERICAL := tests/training tests/unlearn tests/measure tests/test_device.py tests/models/test_classifier.py \
+	tests/models/test_networks.py
+# PyTorch's own kernels (ATEN_CPU_CAPABILITY) and oneDNN's (ONEDNN_MAX_CPU_ISA), held to the same instructions: the
+# least that every 64-bit processor has, AVX2, and all that this machine has.
+PROCESSORS := "ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41" "ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2" \
+	"-u ATEN_CPU_CAPABILITY -u ONEDNN_MAX_CPU_ISA"
+THREADS := 1 2
 
 demo: $(STAMP)
 	$(BIN)/residua demo --out demo
@@ -16,15 +26,33 @@ test: $(MODELS)
 test-slow: $(MODELS)
 	$(BIN)/python -m pytest -m slow
 
+# The same tests on every kind of processor that this one can pass for, with one and two threads.
+test-portable: $(MODELS)
+	@for processor in $(PROCESSORS); do for threads in $(THREADS); do \
+		echo "== $$processor OMP_NUM_THREADS=$$threads"; \
+		env $$processor OMP_NUM_THREADS=$$threads $(BIN)/python -m pytest -q -m "not slow" $(NUMERICAL) || exit 1; \
+	done; done
+
 check: $(STAMP)
 	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/ruff check src tests benchmarks examples
 	$(BIN)/mypy
 
+# Known holes in what is installed. pip-audit has a place of its own; local versions (+cpu) are not in its database.
+audit: $(STAMP)
+	$(PYTHON) -m venv $(VENV)/audit
+	@if $(VENV)/audit/bin/python -m pip install --quiet pip-audit; then \
+	  $(BIN)/python -m pip list --format=freeze --exclude-editable | sed 's/+[a-z0-9.]*$$//' > $(VENV)/audit/installed.txt && \
+	  $(VENV)/audit/bin/pip-audit --strict --no-deps --disable-pip -r $(VENV)/audit/installed.txt; \
+	else echo "pip-audit cannot be had here: nothing was audited" >&2; fi
+
 bench: $(STAMP)
+	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/throughput.py
 	$(BIN)/python benchmarks/idi_speed.py
 	$(BIN)/python benchmarks/audit_cost.py
+	$(BIN)/python benchmarks/study.py
+	$(BIN)/python benchmarks/study.py --speed
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

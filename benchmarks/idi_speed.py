@@ -2,10 +2,10 @@
 
     python benchmarks/idi_speed.py [--data parquet:DIR --forget class:4 --model original.safetensors]
 
-Both read the last two blocks of a ResNet-18 of width 16 on 12,500 images of 32 x 32, on the same folds,
-and read held-out scores in the same way. The plain program fits each block on its own for ten epochs,
-runs the frozen part of the network at every step, and compares every feature with every label of the
-batch (K x K scores) in float32. Without --data the images are the embedded ones, framed, shifted and
+Both read the last two blocks of a ResNet-18 of width 16 on 12,500 images of 32 x 32, with network critics
+fitted on the same halves and read on the other half. The plain program fits each block on its own for ten
+epochs, runs the frozen part of the network at every step, and compares every feature with every label of the
+batch (K x K scores) in float32. Ours must read no less: at most 0.005 nats below the plain program at any block. Without --data the images are the embedded ones, framed, shifted and
 tinted, and the model is trained on them for two epochs first.
 """
 
@@ -24,10 +24,11 @@ import torch
 from torch import Tensor, nn
 
 import residua as rs
-from residua.classifier import clone, reinitialise
-from residua.critic import NetworkCritic
-from residua.information import check_labels, frequencies, in_order, stacked, stratified_folds
-from residua.measure.information_curve import InformationCurve, asked, passes
+from residua.measure.information.curve import InformationCurve
+from residua.measure.information.families import read_family
+from residua.measure.information.network import Fitting, NetworkCritic
+from residua.measure.information.samples import samples
+from residua.models.classifier import clone, reinitialise
 
 N, EPOCHS, BLOCKS = 12_500, 10, (4, 5)
 
@@ -59,8 +60,8 @@ def main() -> int:
         "plain": plain,
         "ours": ours,
         "difference": {b: ours["I"][b] - plain["I"][b] for b in ours["I"]},
-        "critic_gflop": critic_work(N) / 1e9,
-        "time_over_peak_time": ours["seconds"] / (critic_work(N) / peak),
+        "critic_gflop": critic_work(ours["shown"]) / 1e9,
+        "time_over_peak_time": ours["seconds"] / (critic_work(ours["shown"]) / peak),
         "growth_4N": {k: larger[k] / ours[k] for k in ("seconds", "megabytes")},
     }
     if options.json:
@@ -71,18 +72,18 @@ def main() -> int:
         )
         for b, d in result["difference"].items():
             print(
-                f"block {b}: plain {plain['I'][b]:.4f}, ours {ours['I'][b]:.4f}, difference {d:+.4f} nats (bar: 0.02)"
+                f"block {b}: plain {plain['I'][b]:.4f}, ours {ours['I'][b]:.4f}, difference {d:+.4f} nats (bar: -0.005)"
             )
         print(
-            f"the critics' {result['critic_gflop']:.0f} GFLOP would take {critic_work(N) / peak:.1f} s at this "
+            f"the critics' {result['critic_gflop']:.0f} GFLOP would take {critic_work(ours['shown']) / peak:.1f} s at this "
             f"machine's matrix-product peak of {peak / 1e9:.0f} GFLOP/s: ours takes {result['time_over_peak_time']:.1f} times that"
         )
         growth = result["growth_4N"]
         print(
             f"from N to 4N: time x {growth['seconds']:.2f} (bar: 4), peak memory x {growth['megabytes']:.2f}"
         )
-    close = all(abs(d) <= 0.02 for d in result["difference"].values())
-    return 0 if result["ratio"] >= 10 and close and result["growth_4N"]["seconds"] <= 4 else 1
+    enough = all(d >= -0.005 for d in result["difference"].values())
+    return 0 if result["ratio"] >= 10 and enough and result["growth_4N"]["seconds"] <= 4 else 1
 
 
 def child(options: argparse.Namespace, part: str, n: int) -> dict:
@@ -97,47 +98,46 @@ def child(options: argparse.Namespace, part: str, n: int) -> dict:
 
 def ours(model: rs.Classifier, task: rs.ForgetTask, ratio: str) -> dict:
     start = time.perf_counter()
-    curve = InformationCurve(ratio=ratio)(model, task)
-    return report(curve.information, start)
+    curve = InformationCurve(ratio=ratio, blocks=BLOCKS)(model, task)
+    course = curve.arrays["course"]
+    last = {tuple(row[:3]): row[3] for row in course}  # steps by restart, block and critic
+    # Each critic is fitted a second time on half the samples, in batches of half the size.
+    shown = 1.5 * sum(last.values()) * Fitting.batch
+    return report(curve.information, start) | {"shown": shown}
 
 
 def plain(model: rs.Classifier, task: rs.ForgetTask, ratio: str) -> dict:
-    """Fold by fold, block by block, step by step."""
+    """Half by half, block by block, step by step."""
     measure = InformationCurve(ratio=ratio)
     with rs.seeded(measure.seed):
-        split, labels = asked(task, ratio)
-    y = check_labels(labels, len(split))
-    prior = frequencies(y)
+        chosen = samples(task, ratio=ratio, folds=measure.folds)
+    split = chosen.parts[0].joined(chosen.parts[1])
+    y, fold = chosen.y[chosen.asked], chosen.fold[chosen.asked]
     start = time.perf_counter()
-    found = {}
+    information = {}
     for block in BLOCKS:
         with rs.seeded(measure.seed + block):
-            parts = stratified_folds(y, measure.folds)
-            unseen = []
-            for part in range(measure.folds):
-                critic = fit_plain(
-                    model,
-                    block,
-                    split.subset((parts != part).nonzero()[:, 0]).relabel(y[parts != part]),
-                    measure,
-                )
-                unseen.append(read_plain(model, block, critic, split.subset((parts == part).nonzero()[:, 0])))
-            terms, _, _ = stacked(in_order(unseen, parts), y, parts, prior)
-        found[block] = float(terms.mean())
-    return report(found, start)
+            scores = torch.empty(1, len(y), 2, dtype=torch.float64)
+            for half in range(2):
+                inside, outside = (fold % 2 != half).nonzero()[:, 0], (fold % 2 == half).nonzero()[:, 0]
+                critic = fit_plain(model, block, split.subset(inside).relabel(y[inside]), measure)
+                scores[:, outside] = read_plain(model, block, critic, split.subset(outside))
+        read = read_family("network", {block: {"network": scores}}, y, fold, chosen.prior)
+        information[block] = float(read[block].terms.mean())
+    return report(information, start)
 
 
 def fit_plain(model: rs.Classifier, block: int, split: rs.Split, measure: InformationCurve) -> NetworkCritic:
     rest, frozen = reinitialise(clone(model.after(block))), model.upto(block)
     critic = NetworkCritic(rest, model.head.in_features, 2, measure.dim)
     groups = [
-        {"params": critic.f.parameters(), "lr": measure.lr},
-        {"params": [critic.g], "lr": measure.label_lr},
+        {"params": critic.f.parameters(), "lr": 1e-3},
+        {"params": [critic.g], "lr": 1e-3},
     ]
     optimizer = torch.optim.Adam(groups)
     critic.train()
     for _ in range(EPOCHS):
-        for x, y in split.batches(measure.batch, shuffle=True, drop_last=True):
+        for x, y in split.batches(Fitting.batch, shuffle=True, drop_last=True):
             with torch.no_grad():
                 z = frozen(x.contiguous())
             scores = critic.f(z) @ critic.g[y].T  # K x K: each feature against the label of each sample
@@ -167,12 +167,10 @@ def report(information: dict[int, float], start: float) -> dict:
     }
 
 
-def critic_work(n: int) -> float:
-    """Floating-point operations of fitting block 4's critic: layer4 at width 16, three passes a step."""
-    measure = InformationCurve()
+def critic_work(shown: float) -> float:
+    """Floating-point operations of showing so many samples to block 4's critic: layer4 at width 16, three passes a step."""
     macs = 16 * (64 * 128 * 9 + 3 * 128 * 128 * 9 + 64 * 128)
-    shown = passes(measure.epochs, n * (measure.folds - 1) // measure.folds)
-    return 2.0 * 3 * macs * n * shown * measure.restarts * (measure.folds - 1)
+    return 2.0 * 3 * macs * shown
 
 
 def matrix_peak() -> float:
@@ -187,7 +185,7 @@ def matrix_peak() -> float:
 
 
 def prepare(options: argparse.Namespace) -> tuple[rs.Classifier, rs.ForgetTask, str]:
-    from residua.cli.options import parse_forget
+    from residua.data.words import parse_forget
 
     if options.data:
         task = parse_forget(rs.datasets.open_dataset(options.data), options.forget)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import importlib.util
 import pickle
 import struct
-from concurrent.futures import Future
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 import residua as rs
-from residua import outputs
-from residua.cli import catalogue, cells, demo, processes, ulira
+from residua.cli import catalogue
 from residua.measure import InformationCurve, Recovery
+from residua.measure import _outputs as outputs
+from residua.study import cataloguing, engines, jobs, presets
 
 torch.set_num_threads(min(2, torch.get_num_threads()))
 
@@ -101,28 +105,34 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-class Pickling(processes.Here):
-    """Runs jobs here, but what they are given and what they give is pickled, as between processes."""
+class Pickling(jobs.Here):
+    """Does jobs here, but what they are given and what they give is pickled, as between processes."""
 
-    def submit(self, fn, /, *args, **kwargs) -> Future:
-        fn, args, kwargs = pickle.loads(pickle.dumps((fn, args, kwargs)))
-        return super().submit(lambda: pickle.loads(pickle.dumps(fn(*args, **kwargs))))
+    def give(self, job: jobs.Job) -> None:
+        call, arguments = pickle.loads(pickle.dumps((job.call, job.arguments)))
+        super().give(
+            dataclasses.replace(job, call=lambda: pickle.loads(pickle.dumps(call(*arguments))), arguments=())
+        )
 
 
 @pytest.fixture
 def as_if_in_processes(monkeypatch) -> None:
-    """A process takes five seconds to start; `tests/cli/test_cells.py` starts a real one."""
-    for room in (cells, ulira):
-        monkeypatch.setattr(room, "side_by_side", lambda jobs: Pickling())
+    """A process takes five seconds to start; `tests/study/test_workers.py` starts real ones."""
+    monkeypatch.setattr(engines, "crew", lambda *_, **more: contextlib.nullcontext(Pickling()))
 
 
 @pytest.fixture
 def quick_stack(monkeypatch) -> None:
     """The demo's and the catalogue's measures, with one short fit each where they would make many."""
-    quick = tuple(Recovery(repeats=1) if m.label == "recovery" else m for m in cells.FULL_STACK)
-    for room in (catalogue, demo):
-        monkeypatch.setattr(room, "FULL_STACK", quick)
-        monkeypatch.setattr(room, "InformationCurve", lambda **words: InformationCurve(epochs=1, **words))
+    monkeypatch.setattr(cataloguing, "Recovery", lambda: Recovery(repeats=1))
+    monkeypatch.setattr(
+        cataloguing, "InformationCurve", lambda **fields: InformationCurve(steps=5, rounds=1, **fields)
+    )
+    quick = tuple(Recovery(repeats=1) if m.label == "recovery" else m for m in presets.FULL_STACK)
+    monkeypatch.setattr(catalogue, "FULL_STACK", quick)
+    monkeypatch.setattr(
+        catalogue, "InformationCurve", lambda **fields: InformationCurve(steps=5, rounds=1, **fields)
+    )
 
 
 @pytest.fixture
@@ -140,3 +150,34 @@ def folder(tmp_path):
         with rs.seeded(seed):
             rs.save(rs.networks.resnet18(classes=10, channels=1, width=2), tmp_path / f"{name}.safetensors")
     return tmp_path
+
+
+# torchvision, timm and transformers: their absence skips, and `make test` installs them.
+_libraries = []
+
+
+@pytest.fixture(scope="session")
+def torchvision():
+    """torchvision, whose wheel may expect a CUDA build of PyTorch: then two of its operators, which no
+    network here uses, are declared in its place, or it could not be imported."""
+    spec = importlib.util.find_spec("torchvision")
+    if spec is None or spec.origin is None:
+        pytest.skip("torchvision is not installed")
+    try:
+        torch.ops.load_library(Path(spec.origin).parent / "_C.so")
+    except OSError:
+        library = torch.library.Library("torchvision", "DEF")
+        for name in ("nms", "qnms"):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        _libraries.append(library)  # its operators go when it goes
+    return pytest.importorskip("torchvision")
+
+
+@pytest.fixture(scope="session")
+def timm(torchvision):
+    return pytest.importorskip("timm")
+
+
+@pytest.fixture(scope="session")
+def transformers(torchvision):
+    return pytest.importorskip("transformers")

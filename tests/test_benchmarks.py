@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from residua.measure import information_curve
+from residua.measure.information import curve as information_curve
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
@@ -35,3 +35,14 @@ def test_the_cost_of_an_audit_is_told_part_by_part_and_the_exit_code_is_the_bars
         monkeypatch.setattr(cost, "child", lambda _, part, made=made: made[part])
         assert cost.main([]) == expected
         assert f"{seconds} times (bar: 1.5)" in capsys.readouterr().out
+
+
+def test_the_help_is_compared_with_importing_pytorch(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    startup = importlib.import_module("startup")
+    for seconds, expected in ((0.5, 0), (2.0, 1)):
+        monkeypatch.setattr(
+            startup, "seconds", lambda arguments, s=seconds: s if "--help" in arguments else 1.0
+        )
+        assert startup.main(["--rounds", "1", "--json"]) == expected
+        assert json.loads(capsys.readouterr().out)["ratio"] == seconds

@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import ast
 import os
+import socket
 import stat
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 import residua as rs
-from residua.files import write_atomically
+from residua.files import open_regular, read_bytes, read_text, reading, regular_file, write_atomically
 
 
 def names(folder: Path) -> list[str]:
@@ -119,3 +121,67 @@ def test_every_text_is_written_in_one_encoding():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "write_text":
                 assert "utf-8" in ast.unparse(node), f"{path}:{node.lineno}"
+
+
+# --- what is read ---------------------------------------------------------------------------------
+
+
+def no_regular_files(folder: Path) -> list[Path]:
+    """A pipe that nobody writes to, links to devices that never end, a socket and a folder."""
+    os.mkfifo(folder / "pipe")
+    (folder / "zeros").symlink_to("/dev/zero")
+    (folder / "link").symlink_to(folder / "pipe")
+    (folder / "folder").mkdir()
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(str(folder / "s"))
+    return [folder / name for name in ("pipe", "zeros", "link", "folder", "s")]
+
+
+@pytest.mark.parametrize("read", [regular_file, open_regular, read_bytes, read_text])
+def test_only_regular_files_are_read_and_nothing_is_waited_for(tmp_path, read):
+    for path in no_regular_files(tmp_path):
+        start = time.monotonic()
+        with pytest.raises(rs.InputError, match=r"is a folder|a pipe, a socket or a device|cannot be read"):
+            read(path)
+        assert time.monotonic() - start < 5
+    with pytest.raises(rs.InputError, match=r"none does not exist; give the path of"):
+        read(tmp_path / "none")
+    with pytest.raises(rs.InputError, match=r"cannot be read"):
+        read("nul\0")
+    (tmp_path / "file").write_text("good")
+    (tmp_path / "to").symlink_to(tmp_path / "file")
+    assert regular_file(tmp_path / "to") == tmp_path / "to"
+    assert read_bytes(tmp_path / "to") == b"good"
+    assert read_text(tmp_path / "to") == "good"
+
+
+def test_a_file_larger_than_the_limit_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(1 << 43)  # terabytes that take no room
+    with pytest.raises(rs.InputError, match=r"has 8796093022208 bytes in memory, expected at most \d+"):
+        read_bytes(tmp_path / "sparse")
+    with pytest.raises(rs.InputError, match="set RESIDUA_MAX_TEXT=8796093022208 in the environment"):
+        read_text(tmp_path / "sparse")
+    (tmp_path / "small").write_text("abc")
+    monkeypatch.setenv("RESIDUA_MAX_TEXT", "2")
+    with pytest.raises(rs.InputError, match="has 3 bytes of text, expected at most 2"):
+        read_text(tmp_path / "small")
+    monkeypatch.setenv("RESIDUA_MAX_TEXT", "3")
+    assert read_text(tmp_path / "small") == "abc"
+
+
+def test_text_that_is_not_text_is_refused(tmp_path):
+    (tmp_path / "x").write_bytes(b"\xff")
+    with pytest.raises(rs.InputError, match="is not text in UTF-8"):
+        read_text(tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried")],
+)
+def test_memory_that_is_not_there_is_bad_input(error):
+    with pytest.raises(rs.InputError, match=r"x\.npz needs more memory than there is"), reading("x.npz"):
+        raise error
+    with pytest.raises(RuntimeError, match="a bug"), reading("x.npz"):
+        raise RuntimeError("a bug")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 import pickle
@@ -17,6 +18,7 @@ from pydantic import ValidationError
 
 import residua as rs
 from residua.measure import Accuracy
+from residua.readings import Curve
 from residua.record import DamagedRecord, describe
 from residua.unlearn import Original, Retrain
 
@@ -40,7 +42,11 @@ ARRAYS = {
 def make(**changes) -> rs.Record:
     fields = {
         "name": "original",
-        "setting": {"scale": "tiny", "task": {"dataset": "levels", "counts": [1, 2, 30]}, "note": "ä"},
+        "setting": {
+            "scale": "tiny",
+            "task": {"dataset": "ä", "splits": {"forget": {"n": 3, "per_class": [1, 2, 30]}}},
+            "network": {"width": 2},
+        },
         "method": {"label": "Original"},
         "measures": {"accuracy": {"label": "accuracy"}},
         "seeds": {"training": 7},
@@ -186,7 +192,8 @@ def test_one_changed_digit_is_noticed_wherever_it_is(written):
         lambda b: b["software"].pop("torch"),
         lambda b: b.update(name="other"),
         lambda b: b.update(name="../other"),
-        lambda b: b.update(schema_version=2),
+        lambda b: b.update(schema_version=1),
+        lambda b: b.update(schema_version=3),
         lambda b: b.update(extra=1),
         lambda b: b.update(readings=None),
         lambda b: b.update(readings={"accuracy": {"UA": "much"}}),
@@ -207,7 +214,7 @@ def test_a_changed_field_is_noticed(written, change):
     body = json.loads(written.read_text(encoding="utf-8"))
     change(body)
     written.write_text(json.dumps(body), encoding="utf-8")
-    with pytest.raises(rs.InputError, match=r"record .*original"):
+    with pytest.raises(rs.InputError, match=r"original.*(damaged|does not exist; give the path of a record)"):
         rs.Record.read(written)
 
 
@@ -285,8 +292,7 @@ def test_what_is_no_array_file_is_refused(written, content):
 def test_arrays_larger_than_the_memory_are_refused_before_they_are_unpacked(written, monkeypatch):
     """Zeros pack a thousandfold, and `verify` reads what strangers wrote."""
     np.savez_compressed(arrays_beside(written), terms=np.zeros(200_000))
-    monkeypatch.setattr("residua.record.memory_budget", lambda: 1_599_999)
-    monkeypatch.setattr(np, "load", None)
+    monkeypatch.setenv("RESIDUA_MAX_MEMORY", "1599999")
     with pytest.raises(DamagedRecord, match="would unpack into 1600000 bytes, expected at most 1599999"):
         rs.Record.read(written)
 
@@ -317,7 +323,7 @@ def test_nothing_in_a_strangers_file_is_executed(written, tmp_path, how):
 
 @pytest.mark.parametrize("name", ["", "nothing.json", "original.json/deeper.json"])
 def test_a_place_without_a_record_is_refused(written, name):
-    with pytest.raises(rs.InputError, match=r"does not exist|cannot be read") as refusal:
+    with pytest.raises(rs.InputError, match=r"does not exist|cannot be read|is a folder") as refusal:
         rs.Record.read(written.parent / name)
     assert not isinstance(refusal.value, DamagedRecord)
 
@@ -381,11 +387,11 @@ def test_a_record_cannot_be_changed():
         max_size=4,
     )
 )
-def test_any_setting_comes_back(tmp_path_factory, setting):
-    record = make(setting=setting)
+def test_any_network_comes_back(tmp_path_factory, setting):
+    record = make(setting={"network": setting})
     again = rs.Record.read(record.write(tmp_path_factory.mktemp("record")))
     assert again == record
-    assert again.setting == setting
+    assert again.setting.network == setting
 
 
 # --- whole or absent ------------------------------------------------------------------------------
@@ -427,23 +433,23 @@ def test_a_failed_write_of_numbers_alone_leaves_the_old_record_readable(tmp_path
 
 
 def test_settings_are_described_with_label_class_and_every_field():
-    assert describe(Original()) == {"label": "Original", "class": "Original"}
-    assert describe(Accuracy()) == {"label": "accuracy", "class": "Accuracy"}
+    assert describe(Original()) == {"label": "Original", "kind": "Original", "fields": {}}
+    assert describe(Accuracy()) == {"label": "accuracy", "kind": "Accuracy", "fields": {}}
     pretraining = rs.Pretraining(epochs=3, lr=0.5, clip=1.0)
     described = describe(Retrain(pretraining))
     assert described == {
         "label": "Retrain",
-        "class": "Retrain",
-        "pretraining": {
-            "epochs": 3, "batch": 128, "lr": 0.5, "momentum": 0.9, "weight_decay": 5e-4,
-            "schedule": "cosine", "warmup": 0.0, "nesterov": False, "clip": 1.0,
-            "crop": 4, "flip": True, "precision": "auto",
+        "kind": "Retrain",
+        "fields": {
+            "pretraining": {
+                "epochs": 3, "batch": 128, "lr": 0.5, "momentum": 0.9, "weight_decay": 5e-4,
+                "schedule": "cosine", "warmup": 0.0, "nesterov": False, "clip": 1.0,
+                "crop": 4, "flip": True, "precision": "auto",
+            },
         },
     }  # fmt: skip
-    assert (
-        describe(pretraining) == {"label": "Pretraining", "class": "Pretraining"} | described["pretraining"]
-    )
-    assert make(method=described).method == described
+    assert describe(pretraining)["fields"] == described["fields"]["pretraining"]
+    assert make(method=described).method.fields == described["fields"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -461,8 +467,77 @@ def test_settings_within_settings_come_back_from_the_disk(tmp_path):
     record = make(method=describe(Outer()))
     again = rs.Record.read(record.write(tmp_path))
     assert again == record
-    assert again.method == {
-        "label": "OUT",
-        "class": "Outer",
-        "steps": [{"rates": [0.1, 0.2]}, {"rates": [0.3]}],
-    }
+    assert again.method.kind == "Outer"
+    assert again.method.fields == {"steps": [{"rates": [0.1, 0.2]}, {"rates": [0.3]}]}
+
+
+# --- version 1 ------------------------------------------------------------------------------------
+
+
+def version_1(tmp_path: Path, **changes) -> Path:
+    body = {
+        "schema_version": 1,
+        "name": "old",
+        "setting": {"scale": "tiny", "network": {"width": 2}},
+        "method": {
+            "label": "COLA",
+            "class": "Cola",
+            "lr": 0.1,
+            "clip": None,
+            "weights": "w",
+            "original": "o",
+        },
+        "measures": {
+            "mia": {"label": "mia", "class": "Membership", "seed": 3, "notes": {"MIA": "too few"}},
+            "information": {
+                "measure": {"epochs": 3, "last": None, "blocks": None},
+                "data": "d",
+                "network": {},
+            },
+        },
+        "seeds": {"training": 7},
+        "readings": {"mia": {"accuracy": 0.5}, "information": {"H": 0.5, "I4": 0.2}},
+        "seconds": {},
+        "software": SOFTWARE,
+        "command": "",
+        "arrays": {},
+    } | changes
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    path = tmp_path / "old.json"
+    path.write_text(
+        json.dumps(body | {"sha256": hashlib.sha256(text.encode()).hexdigest()}), encoding="utf-8"
+    )
+    return path
+
+
+def test_version_1_is_read_as_what_it_says_and_keeps_its_hash(tmp_path):
+    path = version_1(tmp_path)
+    record = rs.Record.read(path)
+    assert record.sha256 == json.loads(path.read_text())["sha256"]
+    assert record.method.fields == {"lr": 0.1, "clip": None}
+    assert (record.method.kind, record.method.weights, record.method.original) == ("Cola", "w", "o")
+    assert record.measures["mia"].fields == {"seed": 3}
+    assert record.read_with("mia").notes == {"MIA": "too few"}
+    curve = record.read_with("information")
+    assert isinstance(curve, Curve)
+    assert curve.about["data"] == "d"
+    assert record.measures["information"].fields == {"epochs": 3, "blocks": None}
+    again = rs.Record.read(record.write(tmp_path / "new"))
+    assert again.schema_version == 2
+    assert again.method == record.method
+
+
+def test_a_proxy_and_saved_files_of_version_1_are_found_in_their_places(tmp_path):
+    proxy = {"label": "proxy", "class": "Pretraining", "share": 0.5, "epochs": 3}
+    record = rs.Record.read(version_1(tmp_path, method={"label": "Reference", "proxy": proxy}))
+    assert (record.method.proxy.share, record.method.proxy.fields) == (0.5, {"epochs": 3})
+    assert rs.Record.read(version_1(tmp_path)).method.proxy is None
+    saved = {"label": "Original", "saved": {"outputs": "h"}}
+    assert rs.Record.read(version_1(tmp_path, method=saved)).method.saved == {"outputs": "h"}
+
+
+def test_a_changed_version_1_is_noticed(tmp_path):
+    path = version_1(tmp_path)
+    path.write_text(path.read_text().replace("0.5", "0.6", 1))
+    with pytest.raises(DamagedRecord, match="does not match its hash"):
+        rs.Record.read(path)

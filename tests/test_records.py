@@ -11,9 +11,9 @@ import pytest
 
 from residua import compare
 from residua.compare import readings_of
-from residua.recipes import unlearning
 from residua.record import Record, describe
 from residua.report import AuditReport, verdict_table
+from residua.training.recipes import unlearning
 from residua.unlearn import find
 
 RECORDS = Path(__file__).parent.parent / "records"
@@ -31,7 +31,7 @@ def over_seeds(folder: str) -> dict[str, list[dict[str, float]]]:
     found: dict[str, list[dict[str, float]]] = {}
     for r in sorted(records(folder), key=lambda r: r.seeds["training"]):
         read = {name: value for reading in r.readings.values() for name, value in reading.items()}
-        found.setdefault(r.method["label"], []).append(read)
+        found.setdefault(r.method.label, []).append(read)
     return found
 
 
@@ -42,7 +42,7 @@ def average(folder: str, label: str, name: str) -> float:
 @cache
 def idi(folder: str, label: str) -> list[float]:
     """The IDI of each seed, against that seed's own Original and Retrain."""
-    of = {(r.seeds["training"], r.method["label"]): readings_of(r)["information"] for r in records(folder)}
+    of = {(r.seeds["training"], r.method.label): readings_of(r)["information"] for r in records(folder)}
     found = [
         compare.idi(curve, original=of[seed, "Original"], reference=of[seed, "Retrain"]).value
         for (seed, name), curve in of.items()
@@ -62,13 +62,14 @@ def idi(folder: str, label: str) -> list[float]:
 )
 def test_every_recipe_was_run_as_it_stands(folder, scale):
     """Who changes a recipe makes its records anew."""
-    task = records(folder)[0].setting["task"]
-    recipes = unlearning(scale, task["scenario"], task["dataset"], "resnet18")
-    assert {record.method["label"] for record in records(folder)} >= recipes.keys() - {"Retrain"}
+    task = records(folder)[0].setting.task
+    recipes = unlearning(scale, task.scenario, task.dataset, "resnet18")
+    assert {record.method.label for record in records(folder)} >= recipes.keys() - {"Retrain"}
     for record in records(folder):
-        label = record.method["label"]
+        label = record.method.label
         now = json.loads(json.dumps(describe(find(label, **recipes.get(label, {})))))
-        assert {name: record.method[name] for name in now} == now, record.name
+        assert record.method.kind == now["kind"]
+        assert record.method.fields == now["fields"], record.name
 
 
 def test_intervals_cover_the_truth_as_often_as_they_say():
@@ -145,14 +146,14 @@ def test_the_ruler_on_cifar10():
 
 
 def test_small_recipes_unlearn_the_class_and_keep_the_rest():
-    found = {r.method["label"]: r.readings["accuracy"] for r in records("cifar10-methods-class")}
+    found = {r.method.label: r.readings["accuracy"] for r in records("cifar10-methods-class")}
     retrain = Record.read(RECORDS / "cifar10-small-retrain.json").readings["accuracy"]
     assert min(found[label]["UA"] for label in THEIRS) >= 0.98
     assert max(abs(found[label]["TA"] - retrain["TA"]) for label in THEIRS) <= 0.07
 
 
 def test_small_recipes_come_near_retrain_on_random_samples():
-    found = {r.method["label"]: r.readings["accuracy"] for r in records("cifar10-methods-random")}
+    found = {r.method.label: r.readings["accuracy"] for r in records("cifar10-methods-random")}
     retrain = Record.read(RECORDS / "cifar10-small-retrain-random.json").readings["accuracy"]
     assert abs(found["COLA+"]["UA"] - retrain["UA"]) <= 0.02
     assert abs(found["COLA+"]["TA"] - retrain["TA"]) <= 0.03
@@ -160,8 +161,8 @@ def test_small_recipes_come_near_retrain_on_random_samples():
 
 def test_on_cifar10_too_what_separates_methods_is_inside():
     curves = {r.name: readings_of(r)["information"] for r in records("cifar10-idi-methods")}
-    weights = {r.name: r.method["weights"] for r in records("cifar10-idi-methods")}
-    made = {r.name: r.method["weights"] for r in records("cifar10-methods-class")}
+    weights = {r.name: r.method.weights for r in records("cifar10-idi-methods")}
+    made = {r.name: r.method.weights for r in records("cifar10-methods-class")}
     of = {}
     for name in ("hd", "rl", "cola"):
         assert weights[name] == made[name], "the models of the small recipes"

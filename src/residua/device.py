@@ -10,11 +10,15 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Literal
-
-import torch
+from typing import TYPE_CHECKING, Literal
 
 from residua.errors import InputError
+
+if TYPE_CHECKING:  # the ground floor is imported by those who only do arithmetic
+    import torch
+
+# Input channels from which oneDNN's gradient of a strided 1 x 1 convolution is right.
+LEAST_CHANNELS = 8
 
 Precision = Literal["auto", "float32", "bfloat16"]
 
@@ -26,6 +30,8 @@ def resolve_precision(precision: Precision, device: torch.device) -> torch.dtype
     unit (AMX) works. On the AVX-512 processor without it that was tried, bfloat16 was slower. The
     rule asks what the machine is, never how fast it was just now: same machine, same numbers.
     """
+    import torch
+
     if precision not in ("auto", "float32", "bfloat16"):
         raise InputError(f"precision {precision!r} is unknown; choose auto, float32 or bfloat16")
     if precision == "float32":
@@ -50,9 +56,49 @@ def resolve_precision(precision: Precision, device: torch.device) -> torch.dtype
 @contextlib.contextmanager
 def autocast(precision: Precision, device: torch.device) -> Iterator[None]:
     """Run the body in the resolved precision; weights stay float32."""
+    import torch
+
     dtype = resolve_precision(precision, device)
     with torch.autocast(device.type, dtype, enabled=dtype is not torch.float32):
         yield
+
+
+@contextlib.contextmanager
+def safe_kernels(model: torch.nn.Module) -> Iterator[None]:
+    """Whoever computes gradients of `model` does it in this body: on a CPU some networks must stay out of oneDNN.
+
+    On processors without AVX-512, oneDNN's weight gradient of a strided 1 x 1 convolution with fewer than 8 input
+    channels, in channels-last, writes past its workspace: a crash, or silently wrong gradients (uxlfoundation/oneDNN,
+    issue 6035). The layout cannot be kept away from it, since with one channel both layouts have the same strides. So
+    networks that hold such a convolution are computed without oneDNN, on every processor alike.
+    """
+    import torch
+
+    if keeps_channels_last(model):
+        yield
+        return
+    # Only this one flag: `mkldnn.flags` would also set those of Intel's GPUs, with a warning.
+    before, *_ = torch.backends.mkldnn.set_flags(False, None, None, None)
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.set_flags(before, None, None, None)
+
+
+def keeps_channels_last(model: torch.nn.Module) -> bool:
+    """Whether training in channels-last is safe for this network on its device; see `safe_kernels`."""
+    from torch import nn
+
+    first = next(model.parameters(), None)
+    if first is None or first.device.type != "cpu":
+        return True
+    return not any(
+        isinstance(part, nn.Conv2d)
+        and part.weight.shape[1] < LEAST_CHANNELS
+        and tuple(part.weight.shape[2:]) == (1, 1)
+        and max(part.stride) > 1
+        for part in model.modules()
+    )
 
 
 def _has_amx() -> bool:
@@ -69,9 +115,19 @@ def _announces_amx() -> bool:
 def _bfloat16_runs() -> bool:
     """Some virtual machines announce AMX and kill the process that uses it; a child finds out."""
     product = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); a @ a"
-    return (
-        not _has_amx() or subprocess.run([sys.executable, "-c", product], capture_output=True).returncode == 0
-    )
+    return not _has_amx() or subprocess.run(child_command(product), capture_output=True).returncode == 0
+
+
+def child_command(code: str) -> list[str]:
+    """The command that runs `code` in another Python, which imports from where this one does.
+
+    `python -c` alone would look in the working directory first, and run whatever file there has the name of a
+    module. Isolated mode does not; what it leaves out too, like PYTHONPATH, is handed on as this process has it.
+    """
+    here, home = os.path.realpath(os.curdir), str(Path(__file__).resolve().parents[1])
+    path = [str(Path(place).absolute()) for place in sys.path if place and os.path.realpath(place) != here]
+    path += [home]  # last: beside the package, in a working directory, may be anything
+    return [sys.executable, "-I", "-c", f"import sys; sys.path[:] = {path!r}; {code}"]
 
 
 @cache

@@ -1,6 +1,8 @@
-"""What can go wrong by the caller's hand: one sentence each, and an exit code."""
+"""Errors that the caller can put right: one sentence each, and an exit code."""
 
 from __future__ import annotations
+
+import unicodedata
 
 
 class InputError(ValueError):
@@ -14,9 +16,43 @@ class InputError(ValueError):
 
 
 class Diverged(InputError):
-    """The loss stopped being a finite number, so the settings of the training were bad input."""
+    """The loss is no longer a finite number, so the training settings were bad input."""
 
 
 def first_line(error: BaseException) -> str:
-    """What a stranger's error says, short enough for a sentence."""
-    return str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+    """The first line of another library's error, short enough for a sentence."""
+    lines = str(error).splitlines()
+    return printable(lines[0], 120) if lines else type(error).__name__
+
+
+# Longer than any sentence of ours; what goes beyond it came from a file.
+LONGEST_SENTENCE = 1200
+
+
+def printable(text: str, most: int | None = None) -> str:
+    """`text` with control characters escaped, since what comes from a file must not steer a terminal.
+
+    Line breaks and tabs stay. Escapes are JSON's, so that JSON remains JSON. With `most`, the middle of a longer text
+    is left out.
+    """
+    if most is not None and len(text) > most:
+        half = (most - 5) // 2
+        text = f"{text[: most - 5 - half]} ... {text[-half:]}"
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escaped(c) if _steers(c) else c for c in text)
+
+
+def _steers(character: str) -> bool:
+    """Control characters, those that reorder or hide text, and what no encoding can print."""
+    if character in "\n\t" or character.isprintable():
+        return False
+    return unicodedata.category(character) != "Zs"
+
+
+def _escaped(character: str) -> str:
+    code = ord(character)
+    if code > 0xFFFF:
+        code -= 0x10000
+        return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+    return f"\\u{code:04x}"

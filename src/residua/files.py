@@ -1,13 +1,17 @@
-"""Files that are either whole or not there."""
+"""Files: written whole or not at all, and read only if they are regular files that fit into memory."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from residua.errors import InputError
+from residua.limits import check
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -32,11 +36,11 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def check_place(path: Path) -> None:
-    """Say before the work, not after it, that `path` cannot be written."""
+    """Report before the work, not after it, that `path` cannot be written."""
     folder = next(folder for folder in path.absolute().parents if folder.exists())
     if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(
-            f"{path} cannot be written ({folder} is no folder to write to); choose another place"
+            f"{path} cannot be written ({folder} is not a writable folder); choose another place"
         )
 
 
@@ -44,3 +48,75 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def regular_file(path: str | Path, what: str = "a file") -> Path:
+    """`path`, which must be a regular file or a link to one: a pipe or a device could be read for ever."""
+    path = Path(path)
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        missing = isinstance(error, FileNotFoundError)
+        state = "does not exist" if missing else f"cannot be read ({reason})"
+        raise InputError(f"{path} {state}; give the path of {what}") from error
+    _check_mode(path, mode, what)
+    return path
+
+
+def _check_mode(path: Path, mode: int, what: str) -> None:
+    if stat.S_ISDIR(mode):
+        raise InputError(f"{path} is a folder; give the path of {what}")
+    if not stat.S_ISREG(mode):
+        raise InputError(
+            f"{path} is a pipe, a socket or a device, expected a regular file; give the path of {what}"
+        )
+
+
+def open_regular(path: str | Path, what: str = "a file") -> BinaryIO:
+    """A regular file, opened to be read. Nothing is waited for, and what was opened is what is looked at."""
+    path = Path(path)
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError as error:
+        raise InputError(f"{path} does not exist; give the path of {what}") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path} cannot be read ({reason}); give the path of {what}") from error
+    try:
+        _check_mode(path, os.fstat(handle).st_mode, what)
+    except InputError:
+        os.close(handle)
+        raise
+    return os.fdopen(handle, "rb")
+
+
+def read_bytes(path: str | Path, what: str = "a file", limit: str = "memory") -> bytes:
+    """All bytes of a regular file that is not larger than the limit."""
+    with open_regular(path, what) as file, reading(path):
+        size = os.fstat(file.fileno()).st_size
+        check(path, limit, size)
+        # No more than was asked for, should the file grow meanwhile.
+        return file.read(size)
+
+
+def read_text(path: str | Path, what: str = "a text file") -> str:
+    """All of a regular text file in UTF-8 that is not larger than the limit."""
+    raw = read_bytes(path, what, "text")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not text in UTF-8; give the path of {what}") from error
+
+
+@contextlib.contextmanager
+def reading(path: object) -> Iterator[None]:
+    """Memory that a file asks for and that is not there is the file's fault, not the program's."""
+    try:
+        yield
+    except MemoryError as error:
+        raise InputError(f"{path} needs more memory than there is; give a smaller file") from error
+    except RuntimeError as error:
+        if "allocate memory" not in str(error):
+            raise
+        raise InputError(f"{path} needs more memory than there is; give a smaller file") from error

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import platform
-import zipfile
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
-from residua.device import memory_budget
-from residua.errors import InputError
-from residua.files import write_atomically
-from residua.saved import unpacked
+from residua.errors import InputError, first_line
+from residua.facts import MeasureFacts, MethodFacts, Setting, upgraded
+from residua.files import read_bytes, regular_file, write_atomically
+from residua.npz import read_npz
+from residua.readings import Reading
 
 NAME = r"^[a-z0-9][a-z0-9._-]*$"
 
@@ -30,28 +30,67 @@ class DamagedRecord(InputError):
 class Record(BaseModel):
     """One result with everything that it depends on.
 
-    `setting` is what was asked (data, task, network, scale), `method` and `measures` are the
-    fields of the unlearner and of each measure, `readings` maps measure -> quantity -> value in
-    shares, nats and seconds. Two records are equal if their contents have the same hash.
+    `setting` is data, task, network and scale, `method` who made the model, `measures` how each reading was made or
+    why a measure refused, `readings` maps measure -> quantity -> value in shares, nats and seconds. Two records are
+    equal if their contents have the same hash. Version 1 is read, and keeps the hash under which it was written.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     name: str = Field(pattern=NAME)
-    setting: dict[str, Any]
-    method: dict[str, Any]
-    measures: dict[str, dict[str, Any]] = {}
+    setting: Setting
+    method: MethodFacts
+    measures: dict[str, MeasureFacts] = {}
     seeds: dict[str, int]
     readings: dict[str, dict[str, float]]
     seconds: dict[str, float] = {}
     software: dict[str, str] = Field(default_factory=lambda: software())
     command: str = ""
     arrays: dict[str, np.ndarray] = Field(default={}, exclude=True, repr=False)
+    _written_as: str = PrivateAttr(default="")
 
     @property
     def sha256(self) -> str:
-        return _hash(self._body())
+        return self._written_as or _hash(self._body())
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """Why measures have no reading here, by their labels."""
+        return {label: facts.refused for label, facts in self.measures.items() if facts.refused is not None}
+
+    def read_with(self, label: str) -> Reading:
+        """The reading of the measure with this label."""
+        if label not in self.readings:
+            why = self.refused.get(label, "it was not made")
+            raise InputError(f"record {self.name} holds no reading of {label} ({why}); measure it first")
+        facts = self.measures.get(label, MeasureFacts(label=label))
+        arrays = {
+            name.removeprefix(f"{label}."): array
+            for name, array in self.arrays.items()
+            if name.startswith(f"{label}.")
+        }
+        kind = Reading.kinds.get(facts.reading, Reading)
+        return kind(self.readings[label], arrays, about=facts.about, notes=facts.notes)
+
+    def and_read(self, measure: object, reading: Reading | None, seconds: float, why: str = "") -> Record:
+        """This record with one more reading, or with the reason `why` the measure refused."""
+        facts = describe(measure)
+        label = facts["label"]
+        if reading is None:
+            facts["refused"] = why
+        else:
+            facts |= {"about": dict(reading.about), "notes": dict(reading.notes), "reading": reading.kind}
+        more: dict[str, Any] = {
+            "measures": self.measures | {label: MeasureFacts(**facts)},
+            "seconds": self.seconds | {label: seconds},
+        }
+        if reading is not None:
+            more["seconds"] |= {f"{label}.{part}": spent for part, spent in reading.seconds.items()}
+        if reading is not None:
+            more["readings"] = self.readings | {label: dict(reading.values)}
+            more["arrays"] = self.arrays | {f"{label}.{n}": array for n, array in reading.arrays.items()}
+        return Record(**{name: getattr(self, name) for name in type(self).model_fields} | more)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Record) and self.sha256 == other.sha256
@@ -90,46 +129,61 @@ class Record(BaseModel):
         """Read a record back; one that is damaged or incomplete is refused by name."""
         path = Path(path)
         try:
-            body = json.loads(path.read_text(encoding="utf-8"))
+            body = json.loads(read_bytes(path, "a record", "text"))
             claimed = body.pop("sha256")
+            old = body["schema_version"] == 1
+            if old and _hash(body) != claimed:
+                raise DamagedRecord(_NOT_ITS_HASH.format(path))
             hashes = body.pop("arrays")
             arrays = _read_arrays(_beside(path.parent, path.stem, hashes), hashes) if hashes else {}
+            if old:
+                body = upgraded(body, arrays.get("information.blocks", np.array([], int)).tolist())
             record = cls(**body, arrays=arrays)
-        except FileNotFoundError as error:
-            raise InputError(f"record {error.filename} does not exist; give the path of a record") from error
-        except OSError as error:
-            raise InputError(f"record {path} cannot be read ({error.strerror}); check the path") from error
+            record._written_as = claimed if old else ""
         except ValidationError as error:
             field = ".".join(str(part) for part in error.errors()[0]["loc"])
             raise DamagedRecord(
                 f"record {path} is damaged: {field or 'it'} {error.errors()[0]['msg']}; make it again"
             ) from error
-        except DamagedRecord:
+        except InputError:
             raise
         except Exception as error:  # bytes that are not what was written make any parser stumble
-            raise DamagedRecord(f"record {path} is damaged ({error}); make it again") from error
+            raise DamagedRecord(f"record {path} is damaged ({first_line(error)}); make it again") from error
         if record.sha256 != claimed:
-            raise DamagedRecord(
-                f"record {path} is damaged: its content does not match its hash; make it again"
-            )
+            raise DamagedRecord(_NOT_ITS_HASH.format(path))
         return record
 
 
+_NOT_ITS_HASH = "record {} is damaged: its content does not match its hash; make it again"
+
+
 def describe(settings: object) -> dict[str, Any]:
-    """The label and fields of a method or measure, as a record stores them."""
-    label = getattr(settings, "label", type(settings).__name__)
-    return {"label": label, "class": type(settings).__name__} | dataclasses.asdict(settings)  # type: ignore[call-overload]
+    """The label, class and fields of a method or measure, as a record stores them."""
+    kind = type(settings).__name__
+    return {
+        "label": getattr(settings, "label", kind),
+        "kind": kind,
+        "fields": dataclasses.asdict(settings),  # type: ignore[call-overload]
+    }
 
 
 def software() -> dict[str, str]:
     """Versions, and what of the machine can move the last digits."""
+    import torch
+
+    return _versions() | {"threads": str(torch.get_num_threads())}
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    import torch
+
     return {
         "residua": version("residua"),
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
         "processor": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
-        "threads": str(torch.get_num_threads()),
     }
 
 
@@ -160,14 +214,11 @@ def _arrays_before(path: Path) -> Path | None:
 
 
 def _read_arrays(path: Path, hashes: dict[str, str]) -> dict[str, np.ndarray]:
-    with zipfile.ZipFile(path) as archive:
-        total = sum(unpacked(path, m.filename, archive, m)[0] for m in archive.infolist())
-    if total > memory_budget():
-        raise DamagedRecord(
-            f"record {path} would unpack into {total} bytes, expected at most {memory_budget()}; make it again"
-        )
-    with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
+    regular_file(path, "a record's arrays")
+    try:
+        arrays = read_npz(path, lambda member: member.filename.removesuffix(".npy"))
+    except InputError as error:
+        raise DamagedRecord(f"record {error}") from error
     for name in sorted(hashes.keys() | arrays.keys()):
         if name not in arrays or name not in hashes or _array_hash(arrays[name]) != hashes[name]:
             raise DamagedRecord(

@@ -32,7 +32,7 @@ from safetensors.torch import load_file, save_file
 
 import residua as rs
 from residua.cli import main
-from residua.datasets.fetch import SOURCES, Source
+from residua.data.fetching import SOURCES, Source
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -177,9 +177,7 @@ def test_a_crash_has_a_code_that_no_verdict_has(run, monkeypatch, idx_folder, cr
     code, out, err = run("data", "show", "--data", f"mnist:{idx_folder}")
     assert (code, out) == (70, "")
     assert err.startswith("Traceback")
-    assert err.splitlines()[-1].startswith(
-        f"residua: stopped by an error that was not foreseen ({type(crash).__name__})"
-    )
+    assert err.splitlines()[-1].startswith(f"residua: internal error ({type(crash).__name__})")
 
 
 # --- bad input ------------------------------------------------------------------------------------
@@ -289,14 +287,14 @@ BAD_FORGET: dict[str, tuple[str | Callable[[Path], str], str]] = {
     "no colon": ("6", "not understood"),
     "another kind": ("klass:6", "write class:6, classes:1,2, samples:50 or indices:FILE"),
     "no file": ("indices:nowhere.txt", "nowhere.txt does not exist"),
-    "no file name": ("indices:", "does not exist"),
-    "a folder": (lambda work: f"indices:{work}", "does not exist"),
+    "no file name": ("indices:", "is a folder; give the path of a file of training indices"),
+    "a folder": (lambda work: f"indices:{work}", "is a folder; give the path of a file of training indices"),
     "file name too long": ("indices:" + "a" * 300, "aaa"),
     "empty file": (write("ids.txt", ""), "is empty"),
     "empty list": (write("ids.json", "[]"), "is empty"),
     "all indices": (write("ids.txt", "\n".join(map(str, range(200)))), "is all of mnist"),
     "junk": (write("ids.txt", "1 2 three"), "ids.txt does not hold training indices"),
-    "bytes": (write("ids.txt", bytes(range(256))), "ids.txt does not hold training indices"),
+    "bytes": (write("ids.txt", bytes(range(256))), "ids.txt is not text in UTF-8"),
     "fractions": (write("ids.json", "[1.5, 2.5]"), "whole numbers"),
     "truths": (write("ids.json", "[true, false]"), "whole numbers"),
     "an object": (write("ids.json", '{"a": 1}'), "ids.json does not hold training indices"),
@@ -309,15 +307,15 @@ BAD_FORGET: dict[str, tuple[str | Callable[[Path], str], str]] = {
     "beyond 64 bits in JSON": (write("ids.json", f"[{'9' * 30}]"), "ids.json does not hold training indices"),
     "2^63 in JSON": (write("ids.json", f"[{2**63}]"), "ids.json does not hold training indices (9223372036854775808 is too large)"),
     "2^63": (npy(np.array([2**63], dtype=np.uint64)), "ids.npy does not hold training indices (9223372036854775808 is too large)"),
-    "pickled objects": (npy(np.array([Bomb()], dtype=object)), "ids.npy does not hold training indices"),
+    "pickled objects": (npy(np.array([Bomb()], dtype=object)), "ids.npy holds pickled objects"),
     "floats": (npy(np.array([1.0])), "whole numbers"),
     "complex numbers": (npy(np.array([1j])), "whole numbers"),
     "a table": (npy(np.array([[1, 2]])), "whole numbers"),
     "text": (npy(np.array(["1"])), "ids.npy does not hold training indices"),
-    "npy cut short": (write("ids.npy", b"\x93NUMPY\x01\x00"), "ids.npy does not hold training indices"),
-    "no npy": (write("ids.npy", b"0 1 2"), "ids.npy does not hold training indices"),
-    "half a zip": (write("ids.npy", b"PK\x03\x04"), "ids.npy does not hold training indices"),
-    "a size that is a lie": (write("ids.npy", huge_header()), "ids.npy does not hold training indices"),
+    "npy cut short": (write("ids.npy", b"\x93NUMPY\x01\x00"), "ids.npy is not a readable .npy file"),
+    "no npy": (write("ids.npy", b"0 1 2"), "ids.npy is not a readable .npy file"),
+    "half a zip": (write("ids.npy", b"PK\x03\x04"), "ids.npy is not a readable .npy file"),
+    "a size that is a lie": (write("ids.npy", huge_header()), "ids.npy is not a readable .npy file"),
 }  # fmt: skip
 
 
@@ -353,7 +351,7 @@ def spoilt(path: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> N
 
 BAD_MODELS: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (lambda p: p.unlink(), "does not exist"),
-    "a folder": (lambda p: (p.unlink(), p.mkdir()), "does not exist"),
+    "a folder": (lambda p: (p.unlink(), p.mkdir()), "is a folder"),
     "not a checkpoint": (lambda p: p.write_text("hello"), "not a readable safetensors file"),
     "cut short": (lambda p: os.truncate(p, p.stat().st_size - 1), "not a readable safetensors file"),
     "NaN weights": (
@@ -450,7 +448,7 @@ def test_a_full_disk_is_told_in_a_sentence_and_leaves_nothing(run, idx_folder, t
         part.write_bytes(b"half")
         raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
 
-    monkeypatch.setattr("residua.checkpoint.save_file", fail)
+    monkeypatch.setattr("residua.models.checkpoint.save_file", fail)
     found = run(
         "train", "--data", f"mnist:{idx_folder}", "--forget", "class:1", "--epochs", "0", "--width", "1",
         "--out", tmp_path / "m.safetensors",
@@ -497,15 +495,15 @@ def test_the_record_says_what_was_done(trained):
     record = rs.Record.read(trained / "original.json")
     assert record.name == "original"
     assert record.seeds == {"training": 0}
-    assert record.setting["task"]["forgotten_classes"] == [3]
-    assert record.setting["task"]["splits"]["forget"]["n"] == 20
-    assert record.setting["network"]["width"] == 2
-    assert record.setting["scale"] == "tiny"
-    used = record.method["pretraining"]
+    assert record.setting.task.forgotten_classes == [3]
+    assert record.setting.task.size("forget") == 20
+    assert record.setting.network["width"] == 2
+    assert record.setting.scale == "tiny"
+    used = record.method.fields
     assert (used["epochs"], used["batch"], used["lr"], used["flip"]) == (1, 50, 0.05, False)
     assert used["nesterov"] is True  # the recipe's, where nothing else was said
     assert record.seconds["train"] > 0
-    assert rs.Record.read(trained / "records/retrain.json").method["label"] == "Retrain"
+    assert rs.Record.read(trained / "records/retrain.json").method.label == "Retrain"
 
 
 def test_a_record_and_a_measurement_agree(run, trained, idx_folder):
@@ -581,6 +579,10 @@ def test_duplicates_across_the_task_are_mentioned(run, idx_folder, checkpoint, t
 
 def test_data_are_shown(run, idx_folder):
     code, out, err = run("data", "show", "--data", f"mnist:{idx_folder}")
+    assert (code, err) == (0, "")
+    assert "mnist: 1 x 28 x 28 pixels, 10 classes" in out
+    assert ["9", "9", "20", "5"] in [row.replace("│", " ").split() for row in out.splitlines()]
+    code, out, err = run("data", "show", "--data", f"mnist:{idx_folder}", "--json")
     assert (code, err) == (0, "")
     found = json.loads(out)
     assert (found["name"], found["shape"], found["classes"]) == ("mnist", [1, 28, 28], 10)
@@ -670,7 +672,7 @@ def test_a_fetched_file_with_another_checksum_is_refused(run, mirror, monkeypatc
     ("words", "sentence"),
     [
         (["imagenet", "--to", "{out}"], "no data set to fetch 'imagenet'"),
-        (["mnist", "--to", "{out}", "--mirror", "ftp://127.0.0.1"], "is no web address"),
+        (["mnist", "--to", "{out}", "--mirror", "ftp://127.0.0.1"], "is not a web address"),
         (["mnist", "--to", "{out}", "--mirror", "http://127.0.0.1:9"], "could not be downloaded"),
         (["mnist", "--to", "{out}/file", "--mirror", "http://127.0.0.1:9"], "cannot be written"),
     ],

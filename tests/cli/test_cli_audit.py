@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 import residua as rs
 from residua.cli import main, options
 from residua.compare import Rules
-from residua.outputs import logits, pooled
+from residua.measure._outputs import logits, pooled
 from residua.record import Record
 from residua.report import AuditReport, audit_report
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.fixture
 def place(tmp_path, truths, stripes, monkeypatch):
     """A folder with checkpoints of the models whose truth is known; --data stripes opens their data."""
-    monkeypatch.setattr(options, "open_dataset", lambda words: stripes)
+    monkeypatch.setattr(options, "open_dataset", lambda words, **more: stripes)
     monkeypatch.chdir(tmp_path)
     for name, model in truths.items():
         rs.save(model, tmp_path / f"{name}.safetensors")
@@ -59,7 +59,7 @@ def test_the_exit_code_is_the_verdicts(place, capsys, name, word, code):
     (place / "audit/report.json").write_text(json.dumps(report | {"verdict": "OVER_UNLEARNED"}))
     capsys.readouterr()
     assert main(["verify", "audit"]) == 1
-    assert "verdict is 'OVER_UNLEARNED', but follows as" in capsys.readouterr().out
+    assert "says verdict = 'OVER_UNLEARNED', but the records give" in capsys.readouterr().out
 
 
 def test_undetermined_is_two(place, capsys):
@@ -97,7 +97,7 @@ def test_what_was_audited_is_measured_again_with_nothing_to_type(place, capsys):
     assert main(["verify", "audit", "--rerun"]) == 0
     said = capsys.readouterr().out
     assert hardly_moved(said)
-    assert "the verdict SHALLOW again" in said
+    assert "made again give the verdict SHALLOW" in said
     assert "Not shown: that the reference never saw the data" in said
 
 
@@ -131,7 +131,7 @@ def test_a_reading_that_was_made_up_is_one(place, capsys):
     assert main(["verify", "audit"]) == 0
     assert "that the readings are true (--rerun)" in capsys.readouterr().out
     assert main(["verify", "audit", "--rerun"]) == 1
-    assert "unlearned accuracy RA is 0.123, but was measured anew as" in capsys.readouterr().out
+    assert "unlearned accuracy RA is 0.123, but was measured again as" in capsys.readouterr().out
 
 
 def test_a_folder_moves_with_what_lies_beside_it(folder, tmp_path_factory, monkeypatch, capsys):
@@ -238,8 +238,8 @@ def test_saved_files_are_audited_together_and_read_again(place, truths, stripes,
     ("words", "says"),
     [
         (["--reference", "nowhere.safetensors"], "does not exist"),
-        (["--reference", "proxy:7"], "not understood"),
-        (["--reference", "proxy:x"], "not understood"),
+        (["--reference", "proxy:0.15x3"], "stands alone"),
+        (["--reference", "none"], "stands alone"),
         (["--budget", "soon"], "--budget"),
         (["--margin", "1"], "margin"),
         (["--outputs"], "leave --data"),
@@ -260,11 +260,22 @@ def test_bad_input_is_three_and_writes_nothing(place, capsys, words, says):
 
 @pytest.mark.parametrize("kind", ["--outputs", "--features"])
 def test_what_saved_files_cannot_use_is_refused_by_name(kind, capsys):
-    more = ["--restarts", "3", "--label-lr", "0.1", "--device", "cpu", "--network", "vit", "--cuts", "a"]
+    more = [
+        "--restarts",
+        "3",
+        "--critic-label-lr",
+        "0.1",
+        "--device",
+        "cpu",
+        "--network",
+        "vit",
+        "--cuts",
+        "a",
+    ]
     files = ["--original", "o.npz", "--unlearned", "u.npz"]
     assert main(["audit", *files, kind, *more, "--budget", "9s", "--trust"]) == 3
     found = capsys.readouterr().err
-    names = "--network, --cuts, --trust, --budget, --device, --restarts, --label-lr"
+    names = "--network, --cuts, --trust, --budget, --device, --restarts, --critic-label-lr"
     assert f"{names} would change nothing in an audit of saved files; leave them out" in found
     assert len(found.splitlines()) == 1
 

@@ -7,14 +7,19 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.cli import cells, controls, main, options
+from residua.cli import main, options
 from residua.compare import Rules
+from residua.facts import MeasureFacts
 from residua.record import Record
 from residua.report import AuditReport, control_reports, fooled_table, verdict_table
+from residua.study import controlling, presets, running
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-ROWS = ("Original", "HD", "Random", "Masking", "Router", "Smoothing", "Second Retrain")
+ROWS = (
+    "Original", "Further Retrain", "Random", "HD", "Masking", "Router", "Smoothing", "Rescaled", "Mixed", "Oblique",
+    "Scrambled", "Outliers", "Faint copy", "Still answers", "Defeat device", "Mixture", "FT", "Weak COLA",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -22,37 +27,38 @@ def small(stripes, stripes_training, monkeypatch):
     """Controls that take seconds: the stripes, a narrow network, one epoch, one measure beside the verdict's,
     few draws of the bootstrap."""
     quick = dataclasses.replace(stripes_training, epochs=1)
-    for room in (cells, options):
-        monkeypatch.setattr(room, "open_dataset", lambda words: stripes)
-    monkeypatch.setattr(cells, "pretraining", lambda *_: quick)
-    monkeypatch.setattr(
-        cells, "unlearning", lambda *_: {"Retrain": {"pretraining": quick}, "HD": {"crop": 0}}
-    )
-    monkeypatch.setattr(cells, "WIDTH", {"tiny": 2})
-    monkeypatch.setattr(controls, "BESIDE", (rs.measure.Recovery(repeats=1),))
-    monkeypatch.setattr(controls, "InformationCurve", lambda: rs.measure.InformationCurve(last=1))
-    monkeypatch.setattr(importlib.import_module("residua.compare.idi"), "DRAWS", 100)
-    cells._task.cache_clear()
-    yield
-    cells._task.cache_clear()
+    fields: dict[str, dict] = {
+        "Retrain": {"pretraining": quick},
+        "HD": {"crop": 0},
+        "FT": {"epochs": 1, "crop": 0},
+    }
+    fields["COLA"] = {"collapse_epochs": 1, "align_epochs": 1, "crop": 0}
+    monkeypatch.setattr(options, "open_dataset", lambda words, **more: stripes)
+    monkeypatch.setattr(presets, "pretraining", lambda *_: quick)
+    monkeypatch.setattr(presets, "unlearning_of", lambda label, *_: fields.get(label, {}))
+    monkeypatch.setattr(presets, "WIDTH", {"tiny": 2})
+    monkeypatch.setattr(controlling, "BESIDE", (rs.measure.Recovery(repeats=1),))
+    monkeypatch.setattr(controlling, "InformationCurve", lambda: rs.measure.InformationCurve(last=1))
+    monkeypatch.setattr(importlib.import_module("residua.compare.information"), "DRAWS", 100)
 
 
-def test_controls_run_and_a_second_run_makes_nothing_anew(small, tmp_path, capsys, monkeypatch):
+def test_controls_run_and_a_second_run_makes_nothing_again(small, tmp_path, capsys, monkeypatch):
     words = ["controls", "--data", "stripes", "--forget", "class:2", "--seeds", "1", "--jobs", "1"]
+    words += ["--references", "2"]
     words += ["--out", str(tmp_path / "c")]
     assert main(words) == 0
     first = capsys.readouterr().out
     table = (tmp_path / "c/table.md").read_text()
     for row in ROWS:
         assert f"| {row} |" in table
-    records = [Record.read(path) for path in sorted((tmp_path / "c/evidence").glob("*.json"))]
-    assert len(records) == len(ROWS) + 1
-    drawn = {record.method["label"]: record.seeds["method"] for record in records}
-    assert drawn["Retrain"] != drawn["Second Retrain"]
+    records = [Record.read(path) for path in sorted((tmp_path / "c/evidence/records").glob("*.json"))]
+    assert len(records) == len(ROWS) + 2
+    drawn = {record.method.label: record.seeds["method"] for record in records}
+    assert len({drawn[label] for label in ("Retrain", "Retrain 2", "Further Retrain")}) == 3
     cells_of = {
         line.split(" | ")[0].strip("| "): line.split(" | ") for line in table.splitlines() if "|" in line
     }
-    for cheat in ("Original", "HD", "Masking", "Router", "Smoothing", "Random"):
+    for cheat in (row for row in ROWS if row not in ("Further Retrain", "FT", "Weak COLA", "Mixture")):
         assert cells_of[cheat][1] == "0", "FORGOTTEN"
     saved = sorted((tmp_path / "c").glob("*.json"))
     reports = [AuditReport.model_validate_json(path.read_text()) for path in saved]
@@ -61,7 +67,7 @@ def test_controls_run_and_a_second_run_makes_nothing_anew(small, tmp_path, capsy
     fooled = {row[0]: dict(zip(matrix.columns, row, strict=True)) for row in matrix.rows}
     assert fooled["UA"]["HD"] == fooled["UA"]["Masking"] == "100", "outputs are fooled"
     assert fooled["MI.5"]["HD"] == fooled["MI.5"]["Router"] == "0", "the inside is not"
-    monkeypatch.setattr(cells, "_run", None)
+    monkeypatch.setattr(running, "_computed", None)
     assert main(words) == 0
     assert capsys.readouterr().out == first
 
@@ -95,7 +101,7 @@ def planted(second: float) -> list[Record]:
                 setting={"scale": "tiny", "network": {"network": "n"}, "task": task},
                 method={"label": label},
                 seeds={"training": 0},
-                measures={"information": {"data": "d", "measure": {}}},
+                measures={"information": MeasureFacts(label="information", reading="curve")},
                 readings={
                     "accuracy": {"UA": 1.0, "RA": 0.9, "TA": 0.9},
                     "outputs": {},

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua import budget, compare
-from residua.budget import Cost
+from residua import compare
 from residua.cli import main
-from residua.cli import ulira as command
 from residua.record import Record
-from residua.shadow import Shadows, sides
+from residua.study import attacking, budget
+from residua.study.budget import Cost
+from residua.study.shadow_cells import ShadowTraining
+from residua.study.shadows import Shadows, sides
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -35,11 +36,10 @@ def test_methods_share_shadow_models_and_nothing_is_made_twice(run, folder, monk
     assert code == 0, err
     assert "To make: 4 of 4 shadow models" in err
     assert "HD: 8 of 8 unlearned models" in err
-    assert "shadow models: 4 of 4" in err
-    assert "unlearned models: 16 of 16" in err  # Original's too
+    assert "20/20" in err  # four models, and Original's scores too
     assert "4 shadow models, 2 forget sets of 10 of all classes" in out
     place = folder / "u"
-    assert len(list((place / "shadows").glob("*.safetensors"))) == 4
+    assert len(list((place / "models").glob("*.safetensors"))) == 4
     record = Record.read(place / "hd.json")
     found = compare.ulira(compare.observations(record.arrays), sides(4), "shared")
     assert found.values == record.readings["U-LiRA"]
@@ -47,19 +47,19 @@ def test_methods_share_shadow_models_and_nothing_is_made_twice(run, folder, monk
     assert np.isfinite(record.arrays["score"]).all()
     assert record.arrays["trained"].sum() == 4 * 2 * 20 / 2  # of each pair, one model
     assert {"Original", "HD"} == {
-        Record.read(place / f"{name}.json").method["label"] for name in ("original", "hd")
+        Record.read(place / f"{name}.json").method.label for name in ("original", "hd")
     }
 
-    monkeypatch.setattr(Shadows, "train", None)
+    monkeypatch.setattr(ShadowTraining, "run", None)
     code, out_again, err = run("--method", "HD", "--jobs", "1")
     assert code == 0, err
     assert out_again == out
     assert "Together about 0.0 s" in err
-    assert "models: " not in err
+    assert "20/20" not in err, "nothing was computed"
     code, out, err = run("--method", "HD", "--method", "ft", "--jobs", "1", "--variance", "example")
     assert code == 0, err
     assert "FT" in out
-    assert "unlearned models: 8 of 8" in err
+    assert "FT: 8 of 8 unlearned models" in err
     assert "enough shadow scores" in out  # two scores a side, one of them in each set
     assert (place / "table.md").read_text().count("\n| ") == 5
 
@@ -77,7 +77,7 @@ def test_what_costs_more_than_the_budget_is_refused_with_numbers_that_fit(run, f
     assert code == 3
     assert "even 4 models with 1 forget set take 2.0 m" in err
     assert not (folder / "u").exists()
-    monkeypatch.setattr(command, "_make", lambda *_: pytest.fail("started"))
+    monkeypatch.setattr(attacking, "conduct", lambda *_: pytest.fail("started"))
     monkeypatch.setattr(budget, "cost", lambda *_: Cost(100.0, whole=False))
     code, _, err = run(*numbers, "--budget", "59m", "--jobs", "2")
     assert code == 3
@@ -108,20 +108,23 @@ def test_what_cannot_be_done_is_one_sentence_before_anything_starts(run, folder,
 
 
 def test_a_method_that_fails_says_on_which_model_and_what_is_finished_stays(run, folder, monkeypatch):
-    score, calls = Shadows.score, []
+    unlearned, calls = Shadows.unlearned, []
 
-    def fail_at_the_third(self, method, model, number):
-        calls.append((model, number))
+    def fail_once(self, method, *more):
+        calls.append(method.label)
         if len(calls) == 3:
             raise rs.InputError("the loss is nan; use a smaller learning rate")
-        return score(self, method, model, number)
+        return unlearned(self, method, *more)
 
-    monkeypatch.setattr(Shadows, "score", fail_at_the_third)
+    monkeypatch.setattr(budget, "cost", lambda *_: Cost(1.0))
+    monkeypatch.setattr(Shadows, "unlearned", fail_once)
     code, out, err = run("--method", "Random", "--jobs", "1")
     assert (code, out) == (3, "")
-    assert "Original on shadow model 1 and forget set 0: the loss is nan" in err
-    assert len(calls) == 3
-    assert len(list((folder / "u/scores/original").glob("*.json"))) == 2
+    assert re.search(r"on shadow model \d and forget set \d: the loss is nan", err)
+    assert len(calls) == 16, "the others go on"
+    code, _, err = run("--method", "Random", "--jobs", "1")
+    assert code == 0, err
+    assert len(calls) == 17
 
 
 def test_two_shadow_models_with_the_same_weights_are_refused(run, monkeypatch):
@@ -132,10 +135,3 @@ def test_two_shadow_models_with_the_same_weights_are_refused(run, monkeypatch):
     code, out, err = run("--method", "HD", "--jobs", "1")
     assert (code, out) == (3, "")
     assert "two shadow models have the same weights" in err
-
-
-def test_times_are_read_and_said_in_words():
-    assert [command.parse_time(word) for word in ("90s", "10m", "1.5h", "3d")] == [90, 600, 5400, 259200]
-    said = [command._time(seconds) for seconds in (0.04, 12, 119, 130, 7300, 200_000)]
-    assert said == ["0.0 s", "12 s", "119 s", "2.2 m", "2.0 h", "2.3 d"]
-    assert all(re.fullmatch(r"[\d.]+ [smhd]", word) for word in said)

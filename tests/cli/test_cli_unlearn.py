@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import torch
 
 import residua as rs
-from residua import recipes, unlearn
-from residua.classifier import weights_digest
-from residua.cli import cells, main
+from residua import unlearn
+from residua.cli import main
 from residua.device import resolve_precision
+from residua.models.classifier import weights_digest
 from residua.record import Record
+from residua.study import presets, running, seeding
+from residua.training import recipes
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -38,12 +41,12 @@ def test_unlearn_makes_the_model_that_the_library_makes(folder, capsys):
     # Watching the trajectory has changed nothing.
     assert weights_digest(found) == weights_digest(expected)
     kept = Record.read(record)
-    assert kept.method["label"] == "FT"
-    assert kept.method["lr"] == 0.003
-    assert kept.method["original"] == weights_digest(rs.load(folder / "one.safetensors"))
+    assert kept.method.label == "FT"
+    assert kept.method.fields["lr"] == 0.003
+    assert kept.method.original == weights_digest(rs.load(folder / "one.safetensors"))
     assert kept.seconds["RTE"] > 0
     used = resolve_precision("auto", torch.device("cpu"))
-    assert kept.setting["precision"] == str(used).removeprefix("torch.")
+    assert kept.setting.precision == str(used).removeprefix("torch.")
     assert kept.arrays["trajectory"].shape == (1, 3)
     assert kept.arrays["trajectory"][-1].tolist() == [
         kept.readings["accuracy"][k] for k in ("UA", "RA", "TA")
@@ -73,7 +76,7 @@ def test_the_record_says_which_precision_was_used(folder, monkeypatch):
     for method in ("Random", "SSD", "HD", "Retrain"):
         record = folder / f"{method.lower()}.json"
         assert main(words(folder, method, "--record", str(record))) == 0
-        found[method] = Record.read(record).setting["precision"]
+        found[method] = Record.read(record).setting.precision
     assert found == {"Random": "float32", "SSD": "float32", "HD": "auto", "Retrain": "auto"}
 
 
@@ -92,13 +95,13 @@ def test_random_is_not_what_original_began_with(folder):
         ("Amnesia", [], "method 'Amnesia' is unknown; choose one of Original, Retrain, Random, HD"),
         ("FT", ["--gamma", "1"], "FT has no setting gamma; its settings are epochs, lr, batch, crop, flip"),
         ("FT", ["--lr", "-1"], "lr is -1.0, expected 0 or more"),
-        ("COLA", ["--views", "3"], "views is 3, expected 1 or 2"),
+        ("COLA", ["--views", "3"], "views is 3, expected 1 to 2"),
         ("EU-5", ["--k", "99"], "k is 99, expected 1 to 21"),
         ("FT", ["--scale", "full"], "the paper has no class forgetting of resnet18 on mnist"),
         ("Retrain", ["--epochs", "3"], "Retrain has no setting epochs here"),
         ("Retrain", ["--lr", "3"], "make it with residua train --retrain"),
         ("UNSIR", ["--repair-lr", "-1"], "repair_lr is -1.0, expected 0 or more"),
-        ("FT", ["--record", "Bad Name.json"], "must be named in small letters"),
+        ("FT", ["--record", "Bad Name.json"], "must be named in lower-case letters"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence_and_leaves_nothing(folder, capsys, method, more, sentence):
@@ -109,13 +112,44 @@ def test_what_cannot_be_done_is_one_sentence_and_leaves_nothing(folder, capsys, 
     assert not (folder / "u.safetensors").exists()
 
 
-def test_every_field_of_every_method_is_an_option(capsys):
+def test_help_shows_the_settings_of_the_method_that_is_named_and_of_no_other(capsys):
+    every = {name for method in unlearn.METHODS for name in method.__dataclass_fields__} - {"pretraining"}
+    for method in unlearn.METHODS:
+        assert main(["unlearn", method.label, "--help"]) == 0
+        shown = set(re.findall(r"--[a-z][a-z-]*", capsys.readouterr().out))
+        own = set(method.__dataclass_fields__) & every
+        assert {name for name in every if f"--{name.replace('_', '-')}" in shown} == own, method.label
     assert main(["unlearn", "--help"]) == 0
     shown = capsys.readouterr().out
-    for method in unlearn.METHODS:
-        for name in method.__dataclass_fields__:
-            if name != "pretraining":
-                assert f"--{name.replace('_', '-')}" in shown, (method.label, name)
+    assert not [name for name in every if f"--{name.replace('_', '-')} " in shown]
+    assert "residua unlearn COLA --help" in shown
+
+
+def test_help_shows_the_defaults_that_would_be_used(capsys):
+    tiny, small = (recipes.unlearning(scale, "class", "any", "any")["COLA"] for scale in ("tiny", "small"))
+    assert tiny["collapse_lr"] != small["collapse_lr"]
+    for scale, recipe in (("tiny", tiny), ("small", small)):
+        assert main(["unlearn", "--method", "cola", "--scale", scale, "--help"]) == 0
+        assert f"default: ({recipe['collapse_lr']})" in capsys.readouterr().out
+    assert main(["train", "--scale", "small", "--help"]) == 0
+    assert f"default: ({recipes.SMALL.epochs})" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words_", "sentence"),
+    [
+        (["unlearn", "--lr", "1"], "--lr is a setting of a method; name the method first"),
+        (["unlearn", "FT", "--method", "RL"], "two methods were named, FT and RL"),
+        (["unlearn"], "no method was named; write residua unlearn COLA"),
+        (["tune"], "no method was named; write residua tune COLA"),
+    ],
+)
+def test_which_method_is_meant_must_be_clear(folder, capsys, words_, sentence):
+    arguments = [*words_, *words(folder, "-")[3:]]
+    if words_[0] == "tune":
+        arguments = [*arguments[:-2], "--reference", str(folder / "two.safetensors")]
+    assert main(arguments) == 3
+    assert sentence in capsys.readouterr().err
 
 
 def test_tune_goes_on_where_it_stopped_and_looks_at_ua_and_ta(folder, capsys):
@@ -136,7 +170,7 @@ def test_tune_goes_on_where_it_stopped_and_looks_at_ua_and_ta(folder, capsys):
     assert "at least one trial" in capsys.readouterr().err
     arguments[1] = "SSD"
     assert main([*arguments, "--trials", "1"]) == 3
-    assert "SSD has neither epochs nor a learning rate to tune" in capsys.readouterr().err
+    assert "SSD has no setting that may be tuned" in capsys.readouterr().err
 
 
 def test_tune_tries_the_recipe_first(folder, capsys):
@@ -149,31 +183,33 @@ def test_tune_tries_the_recipe_first(folder, capsys):
 
 
 @pytest.mark.usefixtures("as_if_in_processes", "quick_stack")
-def test_the_catalogue_runs_and_a_second_run_makes_nothing_anew(folder, capsys, monkeypatch):
-    """With Originals that are already there."""
-    monkeypatch.setattr(cells, "WIDTH", {"tiny": 2})
-    weights = folder / "w"
-    for seed, name in enumerate(("one", "two")):
-        rs.save(rs.load(folder / f"{name}.safetensors"), weights / f"seed{seed}-original.safetensors")
+def test_the_catalogue_runs_and_a_second_run_makes_nothing_again(folder, capsys, monkeypatch):
+    monkeypatch.setattr(presets, "WIDTH", {"tiny": 2})
+    quick = rs.Pretraining(epochs=1, batch=32, crop=0)
+    monkeypatch.setattr(presets, "pretraining", lambda *_: quick)
+    monkeypatch.setattr(
+        presets, "unlearning_of", lambda label, *_: {"pretraining": quick} if label == "Retrain" else {}
+    )
     arguments = ["catalogue", "--data", f"mnist:{folder}", "--forget", "class:6", "--out", str(folder / "c")]
-    arguments += ["--weights", str(weights), "--only", "HD", "--only", "random", "--seeds", "2"]
+    arguments += ["--method", "HD", "--only", "random", "--seeds", "2"]
     assert main(arguments) == 0
     first = capsys.readouterr()
-    records = sorted(path.name for path in (folder / "c").glob("*.json"))
+    place = folder / "c/records"
+    records = sorted(path.name for path in place.glob("*.json"))
     expected = [f"seed{s}-{label}.json" for s in (0, 1) for label in ("hd", "original", "random", "retrain")]
     assert records == expected
-    before = {name: (folder / "c" / name).stat().st_mtime_ns for name in records}
+    before = {name: (place / name).stat().st_mtime_ns for name in records}
     table = (folder / "c" / "table.md").read_text()
     assert "| HD |" in table
     assert "deviation of 2 seeds" in table
-    assert (weights / "seed1-hd.safetensors").exists()
-    kept = Record.read(folder / "c" / "seed1-hd.json")
-    assert kept.seeds == {"training": 1, "method": 1001}
+    kept = Record.read(place / "seed1-hd.json")
+    assert (folder / "c/models" / f"{kept.method.weights}.safetensors").exists()
+    assert kept.seeds == {"training": 1, "method": seeding.unlearning(1)}
     assert {"RTE", "information", "mia"} <= set(kept.seconds)
-    monkeypatch.setattr(cells, "_run", None)
+    monkeypatch.setattr(running, "_computed", None)
     assert main(arguments) == 0
     assert capsys.readouterr().out == first.out
-    assert before == {name: (folder / "c" / name).stat().st_mtime_ns for name in records}
+    assert before == {name: (place / name).stat().st_mtime_ns for name in records}
 
 
 def test_list_and_recipes_are_json(capsys):
@@ -185,7 +221,36 @@ def test_list_and_recipes_are_json(capsys):
     tables = json.loads(capsys.readouterr().out)
     assert set(tables) == {"class", "random"}
     assert tables["class"]["cifar10"]["vit"]["SCRUB"]["forget_batch"] == 64
+    assert tables["class"]["cifar10"]["resnet18"]["pretraining"]["epochs"] == 300
     assert main(["recipes", "--scale", "tiny", "--json"]) == 0
-    assert "COLA" in json.loads(capsys.readouterr().out)["class"]["any"]["any"]
+    ours = json.loads(capsys.readouterr().out)["class"]["any"]["any"]
+    assert {"COLA", "pretraining"} <= ours.keys()
     assert main(["list", "measures"]) == 0
     assert main(["recipes"]) == 0
+    capsys.readouterr()
+
+
+def test_recipes_can_be_filtered(capsys):
+    words_ = ["recipes", "--method", "cola", "--data", "cifar10", "--network", "vit", "--scenario", "class"]
+    assert main([*words_, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found) == ["class"]
+    assert list(found["class"]) == ["cifar10"]
+    assert list(found["class"]["cifar10"]) == ["vit"]
+    assert list(found["class"]["cifar10"]["vit"]) == ["COLA"]
+    assert main([*words_, "--data", "nonsense"]) == 3
+    assert "no recipe of the full scale fits" in capsys.readouterr().err
+
+
+def test_the_catalogue_takes_methods_by_method_and_by_the_old_only(monkeypatch, capsys):
+    named = []
+    monkeypatch.setattr(
+        "residua.cli.catalogue.find", lambda label: named.append(label) or unlearn.find(label)
+    )
+    for option in ("--method", "--only"):
+        assert main(["catalogue", option, "HD", "--data", "nonsense"]) == 3
+    assert named == ["HD", "HD"]
+    assert main(["catalogue", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "--method" in shown
+    assert "--only" not in shown

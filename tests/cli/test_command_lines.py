@@ -12,23 +12,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from residua.cli import app, main
+from residua.cli import PLACES, loaded, main
 
 
-def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
-    """Every command that exists, with its parameters."""
-    inner = getattr(command, "commands", {})
-    for name, each in inner.items():
-        yield from commands(each, (*words, name))
-    if not inner:
-        yield words, list(command.params)
+def commands() -> Iterator[tuple[tuple[str, ...], list[Any]]]:
+    """Every command that exists, with its parameters; `unlearn` with those of one method."""
+    for name in PLACES:
+        command = loaded(name, ["COLA"] if name == "unlearn" else [])
+        inner = getattr(command, "commands", {})
+        for part, each in inner.items():
+            yield (name, part), list(each.params)
+        if not inner:
+            yield (name,), list(command.params)
 
 
-COMMANDS = dict(commands(typer.main.get_command(app)))
+COMMANDS = dict(commands())
 
 # What lets a command fail before any work, whatever else was typed, because the last word counts.
 SMALL = ["--data", "mnist:data"]
@@ -62,9 +63,17 @@ FATAL = {
         ["--budget", "soon"],
         ["--margin", "1"],
     ],
+    ("plan",): [[*SMALL, "--original", "nowhere"], ["--data", "nonsense"], ["--out", "file/below"]],
     ("controls",): [["--data", "nonsense"], ["--out", "file/below"], ["--margin", "1"]],
     ("verify",): [["nowhere", "file"]],
     ("calibrate",): [["--only", "nonsense"], ["--out", "file/below"], ["--repeats", "1"]],
+    ("study", "run"): [["--out", "file/below"], ["--engine", "nonsense"]],
+    ("study", "plan"): [["--jobs", "0"]],
+    ("study", "status"): [["nowhere", "file"]],
+    ("study", "why"): [["nowhere", "file", "file"]],
+    ("study", "table"): [["nowhere", "file"]],
+    ("study", "check"): [["nowhere", "file"]],
+    ("study", "prune"): [["nowhere", "file"]],
     ("data", "show"): [["--data", "nonsense"], ["--data", "image-folder:nowhere"]],
     ("data", "manifest"): [["--data", "nonsense"], [*SMALL, "--forget", "nonsense"]],
     ("data", "fetch"): [
@@ -115,7 +124,7 @@ PATHS = [
     "X y.json",
     "a" * 300,
 ]
-for option in ("--out", "--record", "--to", "--original", "--reference", "--unlearned"):
+for option in ("--out", "--plan", "--record", "--to", "--original", "--reference", "--unlearned"):
     WORDS[option] = PATHS
 NUMBERS = st.integers(-1, 9).map(str) | st.sampled_from(["0.5", "nan", "-inf", "1e999", "9" * 30, "-0"])
 

@@ -1,4 +1,4 @@
-"""`residua demo`: quickly with a recipe of one epoch on a part of the data, and once as it is."""
+"""`residua demo`: quickly with recipes of one epoch on a part of the data, and once as it is."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import pytest
 import torch
 
 import residua as rs
-from residua.classifier import weights_digest
-from residua.cli import cells, main
+from residua.cli import demo as command
+from residua.cli import main
 from residua.measure import Accuracy
-from residua.recipes import TINY
+from residua.study import presets, running
+from residua.training.recipes import TINY
 
-LABELS = {"Original", "Retrain", "Retrain again", "HD", "FT", "COLA", "Random"}
+LABELS = ["Original", "Retrain", "Retrain again", "HD", "COLA", "Random"]
 
 
 def part(split: rs.Split, per_class: int) -> rs.Split:
@@ -24,79 +25,72 @@ def part(split: rs.Split, per_class: int) -> rs.Split:
 
 
 @pytest.fixture
-def quick(monkeypatch, one_thread, quick_stack) -> rs.Dataset:
-    """One epoch, width 2, thirty images a class, one thread: seconds."""
+def quick(monkeypatch, one_thread, quick_stack) -> rs.ForgetTask:
+    """One epoch, width 2, thirty images per class, one thread: seconds."""
     whole = rs.datasets.fashion_sample()
     data = dataclasses.replace(whole, train=part(whole.train, 30), test=part(whole.test, 10))
     pretraining = dataclasses.replace(TINY, epochs=1, batch=50)
-    recipe = {
+    fields = {
         "Retrain": {"pretraining": pretraining},
-        "FT": {"epochs": 1, "crop": 1},
         "COLA": {"collapse_epochs": 1, "align_epochs": 1, "crop": 1},
     }
-    monkeypatch.setattr(cells, "_task", lambda *_: rs.forget_classes(data, 6))
-    monkeypatch.setattr(cells, "pretraining", lambda *_: pretraining)
-    monkeypatch.setattr(cells, "unlearning", lambda *_: recipe)
-    monkeypatch.setattr(cells, "WIDTH", {"tiny": 2})
-    return data
+    task = rs.forget_classes(data, 6)
+    monkeypatch.setattr(command, "open_task", lambda *_: task)
+    monkeypatch.setattr(presets, "pretraining", lambda *_: pretraining)
+    monkeypatch.setattr(presets, "unlearning_of", lambda label, *_: fields.get(label, {}))
+    monkeypatch.setattr(presets, "WIDTH", {"tiny": 2})
+    return task
 
 
 def files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def names(out: Path) -> dict[str, str]:
-    """What each method of the table is called on disk, in the table's order."""
-    rows = csv.DictReader((out / "table.csv").read_text().splitlines())
-    return {row["Method"]: row["Method"].lower().replace(" ", "-") for row in rows}
+def table(out: Path) -> dict[str, dict[str, str]]:
+    return {row["Method"]: row for row in csv.DictReader((out / "table.csv").read_text().splitlines())}
 
 
-def check_files(out: Path, seed: int = 0) -> None:
-    called = names(out)
-    assert called.keys() >= LABELS
-    found = {name for name in files(out) if not name.endswith(".npz")}
-    assert found == {"table.md", "table.csv", f"models/seed{seed}-original.training.json"} | {
-        place for name in called.values() for place in (f"records/{name}.json", weights(name, seed))
-    }
+def record_of(out: Path, label: str, seed: int = 0) -> rs.Record:
+    return rs.Record.read(out / "records" / f"seed{seed}-{label.lower().replace(' ', '-')}.json")
 
 
-def weights(name: str, seed: int = 0) -> str:
-    return f"models/seed{seed}-original.safetensors" if name == "original" else f"models/{name}.safetensors"
-
-
-def test_the_demo_writes_a_table_records_and_checkpoints_the_same_each_time(quick, tmp_path, capsys):
+def test_the_demo_ends_in_one_table_with_verdicts_and_the_same_command_goes_on(
+    quick, tmp_path, capsys, monkeypatch
+):
     out = tmp_path / "new" / "demo"
-    assert main(["demo", "--out", str(out), "--seed", "4", "--jobs", "1"]) == 0
+    arguments = ["demo", "--out", str(out), "--seed", "4", "--jobs", "1"]
+    assert main(arguments) == 0
     shown, said = capsys.readouterr()
-    check_files(out, seed=4)
     assert str(out) in said
-
-    task = rs.forget_classes(quick, 6)
+    rows = table(out)
+    assert list(rows) == LABELS
     markdown = (out / "table.md").read_text()
     assert "class 6 forgotten" in markdown
-    rows = list(csv.DictReader((out / "table.csv").read_text().splitlines()))
-    digests = set()
-    for row, (label, name) in zip(rows, names(out).items(), strict=True):
-        record = rs.Record.read(out / "records" / f"{name}.json")
-        model = rs.load(out / weights(name, 4), expect={"network": "resnet18", "width": 2})
-        digests.add(weights_digest(model))
-        assert record.method["label"] == label
-        assert record.seeds["training"] == 4
-        assert record.setting["task"] == task.manifest()
-        assert record.readings["accuracy"] == Accuracy()(model, task).values
-        assert record.seconds["RTE"] >= 0
+    weights = set()
+    for label, row in rows.items():
+        record = record_of(out, label, seed=4)
+        model = rs.load(out / "models" / f"{record.method.weights}.safetensors", expect={"width": 2})
+        weights.add(record.method.weights)
+        assert record.method.label == label
+        assert record.setting.task.model_dump() == quick.manifest()
+        assert record.readings["accuracy"] == Accuracy()(model, quick).values
         for quantity, value in record.readings["accuracy"].items():
             assert row[f"{quantity} %"] == f"{100 * value:.1f}"
-        assert any(label in line and row["TA %"] in line for line in shown.splitlines())
         assert f"| {label} | {row['UA %']} | {row['RA %']} | {row['TA %']} |" in markdown
-    assert len(digests) == len(rows)
+        if label != "Retrain":
+            assert row["Verdict"]
+            assert f"{label}: {row['Verdict']}. " in shown
+    assert len(weights) == len(rows)
 
-    again = tmp_path / "again"
-    assert main(["demo", "--out", str(again), "--seed", "4", "--jobs", "1"]) == 0
-    for name in names(out).values():
-        assert (again / weights(name, 4)).read_bytes() == (out / weights(name, 4)).read_bytes()
-    second = csv.DictReader((again / "table.csv").read_text().splitlines())
-    assert [row | {"RTE s": ""} for row in rows] == [row | {"RTE s": ""} for row in second]
+    monkeypatch.setattr(running, "_computed", None)
+    before = {
+        name: (out / name).stat().st_mtime_ns
+        for name in files(out)
+        if name.startswith(("cells", "records", "models"))
+    }
+    assert main(arguments) == 0
+    assert capsys.readouterr().out == shown
+    assert {name: (out / name).stat().st_mtime_ns for name in before} == before
 
 
 def test_a_demo_that_cannot_be_written_is_refused_before_it_begins(quick, tmp_path, capsys):
@@ -113,13 +107,10 @@ def test_a_demo_that_cannot_be_written_is_refused_before_it_begins(quick, tmp_pa
 @pytest.mark.slow
 def test_the_demo_shows_what_it_is_meant_to_show(tmp_path, capsys):
     assert main(["demo", "--out", str(tmp_path)]) == 0
-    check_files(tmp_path)
-    found = {
-        label: rs.Record.read(tmp_path / "records" / f"{name}.json").readings["accuracy"]
-        for label, name in names(tmp_path).items()
-    }
-    assert found["Original"]["UA"] < 0.8
-    assert found["Original"]["TA"] >= 0.85
-    assert found["Retrain"]["UA"] == 1.0
-    assert found["Retrain"]["TA"] >= 0.90
-    assert found["Random"]["TA"] < 0.5
+    assert "HD: SHALLOW" in capsys.readouterr().out
+    accuracy = {label: record_of(tmp_path, label).readings["accuracy"] for label in table(tmp_path)}
+    assert accuracy["Original"]["UA"] < 0.8
+    assert accuracy["Original"]["TA"] >= 0.85
+    assert accuracy["Retrain"]["UA"] == 1.0
+    assert accuracy["Retrain"]["TA"] >= 0.90
+    assert accuracy["Random"]["TA"] < 0.5

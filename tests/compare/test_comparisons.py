@@ -26,7 +26,7 @@ from residua.compare import (
     weight_distance,
     zrf,
 )
-from residua.reading import Reading
+from residua.readings import Reading
 
 
 def random_log_p(n: int = 50, classes: int = 7, seed: int = 0, sharp: float = 2.0) -> np.ndarray:
@@ -200,7 +200,9 @@ def test_distances_of_weights_are_those_of_the_planted_steps(net, task, dim):
 def test_weights_of_other_networks_or_sketches_are_refused(net, task):
     measure = rs.measure.WeightSketch(dim=50)
     wider = rs.networks.resnet18(classes=4, channels=1, width=3)
-    with pytest.raises(rs.InputError, match="another size"):
-        weight_distance(measure(net, task), measure(wider, task))
+    apart = weight_distance(measure(net, task), measure(wider, task))
+    assert "weight_distance" not in apart.values
+    assert "not of one architecture" in apart.notes["weight_distance"]
+    assert "another size" in apart.notes["weight_distance.1"]
     with pytest.raises(rs.InputError, match="other settings"):
         weight_distance(measure(net, task), rs.measure.WeightSketch(dim=50, seed=1)(net, task))

@@ -61,15 +61,15 @@ def test_how_far_ua_must_move_depends_on_what_is_forgotten(scenario, samples, be
     ("settings", "stronger", "gentler"),
     [
         (None, "raise the learning rate or the epochs", "lower the learning rate or the epochs"),
-        (["epochs", "lr", "batch", "alpha"], "raise epochs or lr", "lower epochs or lr"),
+        ({"epochs": "more", "lr": "more"}, "raise epochs or lr", "lower epochs or lr"),
+        ({"alpha": "less", "dampening": "less"}, "lower alpha or dampening", "raise alpha or dampening"),
+        ({"alpha": "less", "lr": "more"}, "raise lr", "lower lr"),
         (
-            ["align_lr", "collapse_lr", "collapse_epochs", "align_epochs"],
-            "raise collapse_epochs or collapse_lr",
-            "lower collapse_epochs or collapse_lr",
+            dict.fromkeys(("epochs", "forget_epochs", "lr"), "more"),
+            "raise epochs, forget_epochs or lr",
+            "lower epochs, ",
         ),
-        (["samples", "dampening", "alpha"], "lower alpha or dampening", "raise alpha or dampening"),
-        (["epochs", "forget_epochs", "lr"], "raise epochs, forget_epochs or lr", "lower epochs, "),
-        (["strength"], "change its settings", "change its settings"),
+        ({}, "change its settings", "change its settings"),
     ],
 )
 def test_the_advice_names_settings_that_the_method_has(settings, stronger, gentler):

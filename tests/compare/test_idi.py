@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 
 import numpy as np
 import pytest
 
 import residua as rs
-from residua.compare import check_comparable, curve_fields, curve_of, idi
-from residua.curve import Curve
+from residua.compare import check_comparable, curve_of, idi
+from residua.measure import InformationCurve
+from residua.readings import Curve
 
 
 def curve(
@@ -127,9 +129,21 @@ def test_blocks_that_were_not_measured_are_refused():
 
 
 def test_a_curve_survives_its_record(tmp_path):
-    record = rs.Record(name="o", setting={}, method={"label": "Original"}, seeds={}, **curve_fields(ORIGINAL))
+    record = rs.Record(name="o", setting={}, method={"label": "Original"}, seeds={}, readings={})
+    record = record.and_read(InformationCurve(), ORIGINAL, 0.0)
     again = curve_of(rs.Record.read(record.write(tmp_path)))
     assert idi(again, original=ORIGINAL, reference=RETRAIN) == idi(
         ORIGINAL, original=ORIGINAL, reference=RETRAIN
     )
     assert dataclasses.asdict(again)["values"] == dict(ORIGINAL.values)
+
+
+def test_of_very_many_samples_normal_draws_give_the_interval_of_resampling(monkeypatch):
+    u, o, r = (curve(level, noise=20 + i, n=25_000) for i, level in enumerate((0.15, 0.2, 0.1)))
+    fast = idi(u, original=o, reference=r)
+    monkeypatch.setattr(importlib.import_module("residua.compare.information"), "NORMAL", 10**9)
+    slow = idi(u, original=o, reference=r)
+    assert fast.value == slow.value
+    width = slow.interval[1] - slow.interval[0]
+    assert fast.interval == pytest.approx(slow.interval, abs=0.1 * width)
+    assert fast.block_intervals[5] == pytest.approx(slow.block_intervals[5], abs=0.1 * width)

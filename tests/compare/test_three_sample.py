@@ -7,7 +7,7 @@ import pytest
 
 import residua as rs
 from residua.compare import three_sample
-from residua.compare.three_sample import _below
+from residua.compare.three_samples import _below
 
 LEVEL = 0.05
 

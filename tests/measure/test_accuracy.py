@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 import residua as rs
-from residua import outputs
 from residua.measure import Accuracy
+from residua.measure import _outputs as outputs
 
 CLASSES, TRAIN, TEST = 4, 160, 80
 

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua import outputs
-from residua.classifier import weights_digest
-from residua.measure import MEASURES, information_curve
-from residua.reading import Reading
+from residua.measure import MEASURES
+from residua.measure import _outputs as outputs
+from residua.measure.information import curve as information_curve
+from residua.models.classifier import weights_digest
+from residua.readings import Reading
 from residua.record import describe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -96,16 +97,12 @@ def test_a_measure_is_its_settings(measure, net, task, tmp_path):
 @every_measure
 def test_a_reading_can_be_recorded(measure, net, task, tmp_path):
     reading = small(measure)(net, task)
-    record = rs.Record(
-        name="x",
-        setting={},
-        method={},
-        measures={measure.label: describe(small(measure))},
-        seeds={},
-        readings={measure.label: dict(reading.values)},
-        arrays=dict(reading.arrays),
-    )
-    assert rs.Record.read(record.write(tmp_path)).readings[measure.label] == reading.values
+    record = rs.Record(name="x", setting={}, method={"label": "x"}, seeds={}, readings={})
+    record = record.and_read(small(measure), reading, 0.5)
+    again = rs.Record.read(record.write(tmp_path)).read_with(measure.label)
+    assert type(again) is type(reading)
+    assert again.values == reading.values
+    assert again.arrays.keys() == reading.arrays.keys()
 
 
 def test_labels_are_unique():

@@ -12,9 +12,9 @@ from planted import CLASSES, TEST, TRAIN, coded, memorised, saying
 from sklearn.metrics import roc_auc_score
 
 import residua as rs
-from residua import attack
-from residua.attack import Sides, contents, refuse_overlap, sides
 from residua.measure import Membership
+from residua.measure import _attack as attack
+from residua.measure._attack import Sides, contents, refuse_overlap, sides
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 MEMBER = np.arange(TRAIN + TEST) < TRAIN

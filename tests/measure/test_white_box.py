@@ -11,7 +11,6 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 import residua as rs
-from residua.critic import linear_answers
 from residua.measure import (
     ClassAccuracy,
     Embedding,
@@ -22,7 +21,8 @@ from residua.measure import (
     Representation,
     WhiteBoxMembership,
 )
-from residua.outputs import logits
+from residua.measure._outputs import logits
+from residua.measure.information.answers import linear_answers
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -231,10 +231,10 @@ def test_a_linear_classifier_makes_nothing_of_rounding():
     assert (found == y[200:]).double().mean() < 0.65
 
 
-@pytest.mark.parametrize("measure", [Probe(ridge=0.0), Recovery(ridge=-1.0)])
-def test_no_ridge_is_refused(net, task, measure):
+@pytest.mark.parametrize(("measure", "ridge"), [(Probe, 0.0), (Recovery, -1.0)])
+def test_no_ridge_is_refused(measure, ridge):
     with pytest.raises(rs.InputError, match="ridge"):
-        measure(net, task)
+        measure(ridge=ridge)
 
 
 def test_relearning_ends_when_there_is_nothing_left_and_keeps_its_course(net, task):
@@ -249,7 +249,7 @@ def test_relearning_ends_when_there_is_nothing_left_and_keeps_its_course(net, ta
 
 
 def test_relearning_refuses_what_makes_no_sense(net, task):
-    for wrong, sentence in (({"steps": 0}, "steps is 0"), ({"on": "test"}, "expected forget or all")):
+    for wrong, sentence in (({"steps": 0}, "steps is 0"), ({"on": "test"}, "choose forget or all")):
         with pytest.raises(rs.InputError, match=sentence):
             Relearning(**wrong)(net, task)
 

@@ -11,11 +11,12 @@ from torch import nn
 
 import residua as rs
 from conftest import make_arrays
-from residua import unlearn
-from residua.classifier import weights_digest
-from residua.outputs import logits
-from residua.split import MemoryImages
-from residua.streams import Relabelled, SideBySide, other_labels, shuffled
+from residua import plugins, unlearn
+from residua.data.split import MemoryImages
+from residua.measure._outputs import logits
+from residua.models.classifier import reinitialise, weights_digest
+from residua.training.losses import distillation
+from residua.training.streams import Relabelled, SideBySide, other_labels, shuffled
 from residua.unlearn import cola, random_label, saliency
 from residua.unlearn.last_layers import last_layers
 from residua.unlearn.saliency import salient
@@ -23,18 +24,41 @@ from residua.unlearn.synaptic_dampening import chunk, importance
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-TRAINED = rs.Pretraining(epochs=4, batch=32, lr=0.05, crop=1)
+TRAINED = rs.Pretraining(epochs=30, batch=24, lr=0.05, warmup=0.1, crop=0, precision="float32")
+
+
+class Mean(nn.Module):
+    def forward(self, x):
+        return x.mean(dim=(2, 3))
 
 
 @pytest.fixture(scope="module")
 def original(data) -> rs.Classifier:
-    """A model that knows every class, so that there is something to forget."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    """A model that knows every class, so that there is something to forget.
+
+    It has neither BatchNorm nor kinks: it computes in training what it computes afterwards, and no last digit of a
+    machine decides where its training ends. Its head is halved, because a model that is sure of everything has
+    next to no gradient left to follow.
+    """
+
+    def smooth(inputs: int, outputs: int, stride: int) -> nn.Sequential:
+        return nn.Sequential(nn.Conv2d(inputs, outputs, 3, stride, padding=1), nn.Softplus(beta=4))
+
     with rs.seeded(0):
-        model = TRAINED(rs.networks.resnet18(classes=4, channels=1, width=2), data.train)
-    torch.set_num_threads(threads)
+        blocks = [smooth(1, 8, 1), smooth(8, 16, 2)]
+        model = TRAINED(rs.Classifier(blocks, nn.Linear(16, 4), pool=Mean()), data.train)
+    with torch.no_grad():
+        for parameter in model.head.parameters():
+            parameter /= 2
     return model
+
+
+@pytest.fixture(scope="module")
+def resnet(data) -> rs.Classifier:
+    """A network with BatchNorm and shortcuts whose statistics have moved; what it knows is left open."""
+    with rs.seeded(0):
+        model = rs.networks.resnet18(classes=4, channels=1, width=2)
+        return dataclasses.replace(TRAINED, epochs=2)(model, data.train)
 
 
 def error(model, split) -> float:
@@ -47,8 +71,9 @@ def run(method, original, task, seed=1):
 
 
 def test_the_original_knows_what_is_to_be_forgotten(original, task):
-    assert error(original, task.forget) < 0.2
-    assert error(original, task.test) < 0.2
+    assert error(original, task.train) == 0
+    assert error(original, task.test) == 0
+    assert 0.01 < loss_on(original, task.forget) < 0.3
 
 
 # --- HD -------------------------------------------------------------------------------------------
@@ -64,11 +89,11 @@ def test_hd_silences_classes_and_leaves_the_encoder_to_the_last_bit(original, da
     assert error(found, task.test) < 0.25
 
 
-def test_hd_of_random_samples_moves_the_head_alone(original, data):
+def test_hd_of_random_samples_moves_the_head_alone(resnet, data):
     task = rs.forget_samples(data, 10)
-    found = run(unlearn.HeadDistillation(epochs=1, batch=16, lr=0.05, crop=0), original, task)
-    assert weights_digest(found.after(0)) == weights_digest(original.after(0))
-    assert weights_digest(found.head) != weights_digest(original.head)
+    found = run(unlearn.HeadDistillation(epochs=1, batch=16, lr=0.05, crop=0), resnet, task)
+    assert weights_digest(found.after(0)) == weights_digest(resnet.after(0))
+    assert weights_digest(found.head) != weights_digest(resnet.head)
 
 
 # --- the last k layers ----------------------------------------------------------------------------
@@ -93,13 +118,11 @@ def test_k_means_what_the_paper_s_numbers_imply():
 
 @pytest.mark.parametrize("kind", [unlearn.ExactLast, unlearn.CatastrophicLast])
 @pytest.mark.parametrize("k", [1, 5, 10])
-def test_all_but_the_last_k_layers_stay_to_the_last_bit(original, task, kind, k):
-    found = run(kind(k=k, epochs=1, batch=32, lr=0.05, crop=1), original, task)
-    learning = [
-        name for part in last_layers(original, k) for name, m in original.named_modules() if m is part
-    ]
+def test_all_but_the_last_k_layers_stay_to_the_last_bit(resnet, task, kind, k):
+    found = run(kind(k=k, epochs=1, batch=32, lr=0.05, crop=1), resnet, task)
+    learning = [name for part in last_layers(resnet, k) for name, m in resnet.named_modules() if m is part]
     moved = 0
-    for name, before in original.state_dict().items():
+    for name, before in resnet.state_dict().items():
         after = found.state_dict()[name]
         if name.rsplit(".", 1)[0] in learning:
             moved += not torch.equal(before, after)
@@ -108,75 +131,75 @@ def test_all_but_the_last_k_layers_stay_to_the_last_bit(original, task, kind, k)
     assert moved >= k
 
 
-def test_eu_draws_the_last_layers_anew_and_cf_does_not(original, task):
+def test_eu_draws_the_last_layers_again_and_cf_does_not(resnet, task):
     still = {"k": 5, "epochs": 0, "batch": 32}
-    eu, cf = (run(kind(**still), original, task) for kind in (unlearn.ExactLast, unlearn.CatastrophicLast))
-    assert weights_digest(cf) == weights_digest(original)
-    for part in last_layers(original, 5):
-        name = next(n for n, m in original.named_modules() if m is part)
+    eu, cf = (run(kind(**still), resnet, task) for kind in (unlearn.ExactLast, unlearn.CatastrophicLast))
+    assert weights_digest(cf) == weights_digest(resnet)
+    for part in last_layers(resnet, 5):
+        name = next(n for n, m in resnet.named_modules() if m is part)
         same = torch.equal(eu.get_submodule(name).weight, part.weight)
         assert same == (not isinstance(part, nn.Conv2d | nn.Linear))  # norms are kept
 
 
-def test_more_layers_than_there_are_is_one_sentence(original, task):
+def test_more_layers_than_there_are_is_one_sentence(resnet, task):
     with pytest.raises(rs.InputError, match="k is 99, expected 1 to 21: this network has 21 layers"):
-        unlearn.ExactLast(k=99)(original, task)
+        unlearn.ExactLast(k=99)(resnet, task)
 
 
 # --- SALUN, l1-sparse, SSD ------------------------------------------------------------------------
 
 
-def test_outside_saluns_mask_no_weight_moves_by_a_bit(original, task):
+def test_outside_saluns_mask_no_weight_moves_by_a_bit(resnet, task):
     method = unlearn.Saliency(epochs=1, lr=0.05, share=0.3, forget_batch=16, retain_batch=32, crop=1)
-    found = run(method, original, task)
-    mask = salient(rs.clone(original), task.forget, 0.3)
+    found = run(method, resnet, task)
+    mask = salient(rs.clone(resnet), task.forget, 0.3)
     share = sum(int(m.sum()) for m in mask) / sum(m.numel() for m in mask)
     assert share == pytest.approx(0.3, abs=0.001)
     moved = 0
-    for before, after, moves in zip(original.parameters(), found.parameters(), mask, strict=True):
+    for before, after, moves in zip(resnet.parameters(), found.parameters(), mask, strict=True):
         assert torch.equal(before[~moves], after[~moves])
         moved += int((before[moves] != after[moves]).sum())
     assert moved > 0.9 * sum(int(m.sum()) for m in mask)
 
 
-def test_saluns_mask_holds_the_largest_gradients(original, task):
-    model = rs.clone(original)
+def test_saluns_mask_holds_the_largest_gradients(resnet, task):
+    model = rs.clone(resnet)
     (x, y) = next(iter(task.forget.batches(len(task.forget))))
     F.cross_entropy(model(x), y, reduction="sum").backward()
     size = torch.cat([p.grad.abs().flatten() for p in model.parameters()])
-    chosen = torch.cat([m.flatten() for m in salient(rs.clone(original), task.forget, 0.5)])
+    chosen = torch.cat([m.flatten() for m in salient(rs.clone(resnet), task.forget, 0.5)])
     assert size[chosen].min() >= size[~chosen].max() * 0.999
 
 
-def test_l1_sparse_ends_sparser(original, task):
+def test_l1_sparse_ends_sparser(resnet, task):
     settings = {"epochs": 6, "lr": 0.05, "batch": 32, "crop": 1}
-    sparse = run(unlearn.L1Sparse(alpha=3e-3, **settings), original, task)
-    plain = run(unlearn.L1Sparse(alpha=0.0, **settings), original, task)
+    sparse = run(unlearn.L1Sparse(alpha=0.02, **settings), resnet, task)
+    plain = run(unlearn.L1Sparse(alpha=0.0, **settings), resnet, task)
 
     def near_zero(model) -> float:
         weights = torch.cat([p.detach().flatten() for p in model.parameters()])
         return float((weights.abs() < 1e-2).double().mean())
 
-    assert near_zero(sparse) > near_zero(plain) + 0.1
-    assert near_zero(sparse) > near_zero(original) + 0.1
+    assert near_zero(sparse) > 2 * near_zero(plain)
+    assert near_zero(sparse) > 2 * near_zero(resnet)
 
 
-def test_ssd_importance_is_the_mean_of_single_samples_squares(original, task):
+def test_ssd_importance_is_the_mean_of_single_samples_squares(resnet, task):
     split = task.forget.subset(torch.arange(5))
-    expected = {name: torch.zeros_like(p) for name, p in original.named_parameters()}
-    model = rs.clone(original)
+    expected = {name: torch.zeros_like(p) for name, p in resnet.named_parameters()}
+    model = rs.clone(resnet)
     for x, y in split.batches(1):
         gradients = torch.autograd.grad(F.cross_entropy(model(x), y), list(model.parameters()))
         for name, gradient in zip(expected, gradients, strict=True):
             expected[name] += gradient.square() / 5
-    found = importance(rs.clone(original), split)
+    found = importance(rs.clone(resnet), split)
     for name, value in expected.items():
         torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-9)
 
 
-def test_ssd_holds_as_many_gradients_as_fit_and_finds_the_same(original, task, monkeypatch):
-    one = 2 * sum(p.numel() * 4 for p in original.parameters())
-    assert [chunk(original, budget) for budget in (0, one, 7 * one + 1, 10**12)] == [1, 1, 7, 32]
+def test_ssd_holds_as_many_gradients_as_fit_and_finds_the_same(resnet, task, monkeypatch):
+    one = 2 * sum(p.numel() * 4 for p in resnet.parameters())
+    assert [chunk(resnet, budget) for budget in (0, one, 7 * one + 1, 10**12)] == [1, 1, 7, 32]
     split = task.forget.subset(torch.arange(10))
     sizes = []
     real = type(split).batches
@@ -186,28 +209,28 @@ def test_ssd_holds_as_many_gradients_as_fit_and_finds_the_same(original, task, m
         return real(self, size, **words)
 
     monkeypatch.setattr(type(split), "batches", spy)
-    found = [importance(rs.clone(original), split, budget) for budget in (one, 4 * one, 10**12)]
+    found = [importance(rs.clone(resnet), split, budget) for budget in (one, 4 * one, 10**12)]
     assert sizes == [1, 4, 32]
     for name, value in found[0].items():
         for other in found[1:]:
             torch.testing.assert_close(other[name], value, rtol=1e-3, atol=1e-9)
 
 
-def test_ssd_dampens_and_never_enlarges(original, task):
-    found = run(unlearn.SynapticDampening(alpha=1.0, samples=60), original, task)
+def test_ssd_dampens_and_never_enlarges(resnet, task):
+    found = run(unlearn.SynapticDampening(alpha=1.0, samples=60), resnet, task)
     smaller = 0
-    for before, after in zip(original.parameters(), found.parameters(), strict=True):
+    for before, after in zip(resnet.parameters(), found.parameters(), strict=True):
         assert (after.abs() <= before.abs()).all()
         smaller += int((after != before).sum())
     assert smaller > 0
-    still = run(unlearn.SynapticDampening(alpha=1e12), original, task)
-    assert weights_digest(still) == weights_digest(original)
+    still = run(unlearn.SynapticDampening(alpha=1e12), resnet, task)
+    assert weights_digest(still) == weights_digest(resnet)
 
 
 # --- streams: GA, RL, COLA+ -----------------------------------------------------------------------
 
 
-def test_forget_batches_are_shuffled_anew_each_time_they_run_out(task):
+def test_forget_batches_are_shuffled_again_each_time_they_run_out(task):
     retain = shuffled(task.retain, 8, torch.device("cpu"), 0, False)
     forget = shuffled(task.forget, 20, torch.device("cpu"), 0, False)
     with rs.seeded(0):
@@ -265,6 +288,17 @@ def loss_on(model, split) -> float:
     return float(F.cross_entropy(logits(model, split), split.labels))
 
 
+def apart(model, teacher, split) -> float:
+    """KL(teacher || model)."""
+    return float(distillation(logits(model, split), logits(teacher, split)))
+
+
+def gradients(model, split) -> tuple[torch.Tensor, ...]:
+    """Those of the mean loss of the whole split."""
+    ((x, y),) = split.batches(len(split))
+    return torch.autograd.grad(F.cross_entropy(model(x), y), list(model.parameters()))
+
+
 @pytest.fixture
 def drawn(monkeypatch) -> list[list[int]]:
     """The images that were asked for, in their order, one list for each pass over a split."""
@@ -296,8 +330,8 @@ def of_forget(passes: list[list[int]], task) -> list[list[int]]:
     ],
     ids=lambda method: method.label,
 )
-def test_what_learns_from_the_retain_set_never_draws_a_forgotten_image(original, task, method, drawn):
-    run(method, original, task)
+def test_what_learns_from_the_retain_set_never_draws_a_forgotten_image(resnet, task, method, drawn):
+    run(method, resnet, task)
     assert {i for one in drawn for i in one} == set(task.retain.index.tolist())
 
 
@@ -310,19 +344,34 @@ def test_what_learns_from_the_retain_set_never_draws_a_forgotten_image(original,
     ],
     ids=lambda method: method.label,
 )
-def test_forget_images_come_in_a_fresh_order_whenever_they_run_out(original, data, method, drawn):
+def test_forget_images_come_in_a_fresh_order_whenever_they_run_out(resnet, data, method, drawn):
     task = rs.forget_samples(data, 10, seed=1)
-    run(method, original, task)
+    run(method, resnet, task)
     found = of_forget(drawn, task)
     assert len(found) >= 2
     assert len({tuple(one) for one in found}) == len(found)
 
 
-def test_ga_raises_the_forget_loss(original, task):
-    ga = unlearn.GradientAscent(epochs=1, lr=0.01, retain_batch=32, alpha=0.5, **STILL)
-    found = run(ga, original, task)
-    assert loss_on(found, task.forget) > loss_on(original, task.forget) + 0.15
-    assert error(found, task.retain) < 0.25
+def test_a_step_of_ga_is_down_the_retain_loss_and_up_the_forget_loss(original, task):
+    """theta - lr grad[alpha CE(retain) - (1 - alpha) CE(forget)], with both sets whole."""
+    whole = {"retain_batch": len(task.retain), "forget_batch": len(task.forget), **STILL}
+    plain = {"epochs": 1, "lr": 0.1, "momentum": 0.0, "weight_decay": 0.0}
+    found = run(unlearn.GradientAscent(alpha=0.7, **plain, **whole), original, task)
+    kept, forgotten = (gradients(original, split) for split in (task.retain, task.forget))
+    for before, after, down, up in zip(
+        original.parameters(), found.parameters(), kept, forgotten, strict=True
+    ):
+        torch.testing.assert_close(after, before - 0.1 * (0.7 * down - 0.3 * up), rtol=0, atol=1e-5)
+
+
+def test_ga_raises_the_forget_loss_and_keeps_the_rest(original, task):
+    ascent = unlearn.GradientAscent(epochs=2, lr=0.01, retain_batch=32, alpha=0.5, **STILL)
+    found = run(ascent, original, task)
+    # Learning the rest alone raises it too, a little.
+    alone = run(dataclasses.replace(ascent, alpha=1.0), original, task)
+    assert loss_on(found, task.forget) > 1.1 * loss_on(alone, task.forget)
+    assert loss_on(found, task.forget) > 1.2 * loss_on(original, task.forget)
+    assert error(found, task.retain) < 0.1
 
 
 def test_hd_raises_the_loss_of_random_samples(original, data):
@@ -332,31 +381,42 @@ def test_hd_raises_the_loss_of_random_samples(original, data):
     assert loss_on(run(hd, original, samples), samples.forget) > loss_on(original, samples.forget) + 0.5
 
 
-def test_scrub_disobeys_on_forget_for_so_many_epochs_and_obeys_on_retain(original, task, drawn):
-    settings = {"epochs": 2, "lr": 5e-3, "retain_batch": 60, "forget_batch": 16, **STILL}
-    found = run(unlearn.Scrub(forget_epochs=1, **settings), original, task)
-    assert len(of_forget(drawn, task)) == 1
-    plain = run(unlearn.Scrub(forget_epochs=0, **settings), original, task)
-    assert len(of_forget(drawn, task)) == 1
-    assert loss_on(found, task.forget) > loss_on(plain, task.forget) + 0.15
-    assert loss_on(found, task.retain) < loss_on(original, task.retain)
+def test_scrub_disobeys_on_forget_for_so_many_epochs(resnet, task, drawn):
+    settings = {"epochs": 3, "lr": 1e-3, "retain_batch": 60, "forget_batch": 16, **STILL}
+    for epochs in (0, 1, 2):
+        drawn.clear()
+        run(unlearn.Scrub(forget_epochs=epochs, **settings), resnet, task)
+        assert len(of_forget(drawn, task)) == epochs
+
+
+def test_scrub_disobeys_on_forget_and_obeys_on_retain(original, task):
+    settings = {"epochs": 3, "lr": 0.01, "retain_batch": 60, "forget_batch": 16, **STILL}
+    found = run(unlearn.Scrub(forget_epochs=3, **settings), original, task)
+    obedient = run(unlearn.Scrub(forget_epochs=0, **settings), original, task)
+    assert apart(found, original, task.forget) > 2 * apart(obedient, original, task.forget)
+    assert loss_on(found, task.forget) > 1.1 * loss_on(obedient, task.forget)
+    assert loss_on(obedient, task.retain) < loss_on(original, task.retain)
+    assert error(found, task.retain) < 0.1
 
 
 def test_bad_t_asks_the_bad_teacher_about_forget_and_the_good_one_about_retain(original, task):
-    found = run(unlearn.BadTeacher(epochs=1, lr=5e-3, batch=24, **STILL), original, task)
-    assert error(found, task.forget) > 0.7
-    assert error(found, task.retain) < 0.3
+    found = run(unlearn.BadTeacher(epochs=4, lr=5e-3, batch=24, **STILL), original, task)
+    with rs.seeded(1):  # as in `run`: the bad teacher is drawn before anything else
+        bad = reinitialise(rs.clone(original))
+    assert apart(found, bad, task.forget) < 0.2 * apart(original, bad, task.forget)
+    assert apart(found, original, task.retain) < 0.1 * apart(found, bad, task.retain)
+    assert error(found, task.retain) < 0.1
 
 
-def test_cola_draws_its_head_anew_and_cola_plus_keeps_it(original, task):
+def test_cola_draws_its_head_again_and_cola_plus_keeps_it(resnet, task):
     still = {"collapse_epochs": 0, "align_epochs": 0, **STILL}
-    anew = run(unlearn.Cola(**still), original, task)
-    assert weights_digest(anew.after(0)) == weights_digest(original.after(0))
-    assert not (anew.head.weight == original.head.weight).any()
+    anew = run(unlearn.Cola(**still), resnet, task)
+    assert weights_digest(anew.after(0)) == weights_digest(resnet.after(0))
+    assert not (anew.head.weight == resnet.head.weight).any()
     collapse = {"collapse_epochs": 1, "align_epochs": 0, "retain_batch": 60, "forget_batch": 20}
-    kept = run(unlearn.ColaPlus(**collapse, **STILL), original, task)
-    assert weights_digest(kept.after(0)) != weights_digest(original.after(0))
-    assert weights_digest(kept.head) == weights_digest(original.head)
+    kept = run(unlearn.ColaPlus(**collapse, **STILL), resnet, task)
+    assert weights_digest(kept.after(0)) != weights_digest(resnet.after(0))
+    assert weights_digest(kept.head) == weights_digest(resnet.head)
 
 
 @pytest.mark.parametrize("pseudo", ["original", "current"])
@@ -382,9 +442,11 @@ def test_cola_plus_collapses_forget_samples_into_their_likeliest_other_label(
         assert sorted(seen[180:].tolist()) == sorted(said.argmax(1).tolist())
 
 
-def test_boundary_shrink_teaches_another_label(original, task):
-    found = run(unlearn.BoundaryShrink(epochs=2, lr=0.01, batch=16, **STILL), original, task)
-    assert error(found, task.forget) > 0.8
+def test_boundary_shrink_teaches_the_label_next_door(original, task):
+    found = run(unlearn.BoundaryShrink(epochs=4, lr=0.01, batch=16, **STILL), original, task)
+    # Class 2 is of a brightness between those of 1 and 3.
+    labels = logits(found, task.forget).argmax(1)
+    assert float(((labels == 1) | (labels == 3)).double().mean()) > 0.9
 
 
 @pytest.mark.parametrize(
@@ -407,18 +469,18 @@ def test_wrong_labels_are_drawn_from_those_that_are_asked_for(
         return real(model, x, y, first)
 
     monkeypatch.setattr(room, "cross_entropy_in_turn", spy)
-    small = {"epochs": 1, "lr": 0.02, "retain_batch": 180, "forget_batch": 20, **STILL}
+    small = {"epochs": 3, "lr": 0.02, "retain_batch": 180, "forget_batch": 20, **STILL}
     found = run(dataclasses.replace(method, **small), original, task)
     assert wrong == taught
     assert right == {0, 1, 3}
     assert loss_on(found, task.forget) > loss_on(original, task.forget) + 0.5
 
 
-def test_l1s_weight_falls_from_alpha_to_zero(original, task):
+def test_l1s_weight_falls_from_alpha_to_zero(resnet, task):
     told = []
-    size = sum(float(p.detach().abs().sum()) for p in original.parameters())
+    size = sum(float(p.detach().abs().sum()) for p in resnet.parameters())
     with rs.watching(lambda tick: told.append(tick.loss) if tick.epoch_done else None):
-        run(unlearn.L1Sparse(epochs=4, lr=0.0, batch=180, alpha=1.0, **STILL), original, task)
+        run(unlearn.L1Sparse(epochs=4, lr=0.0, batch=180, alpha=1.0, **STILL), resnet, task)
     assert [value / size for value in told] == pytest.approx([1, 0.75, 0.5, 0.25], abs=0.02)
 
 
@@ -458,14 +520,15 @@ def test_other_networks_forget_several_classes_and_random_samples(method, forget
             model = rs.networks.vit(variant="tiny", classes=4, channels=1, image=8, patch=4)
         else:
             model = rs.networks.resnet50(classes=4, channels=1, width=2)
-        if method.label == "UNSIR" and forget == "samples":
-            with pytest.raises(rs.InputError, match="UNSIR cannot forget random samples"):
+        if task.scenario not in unlearn.traits(method).scenarios:
+            with pytest.raises(rs.InputError, match=f"{method.label} cannot forget random samples"):
                 method(model, task)
             return
         found = method(model, task)
     assert found.architecture == model.architecture
     assert all(torch.isfinite(tensor).all() for tensor in found.state_dict().values())
-    if method.label not in ("Original", "SSD"):
+    # With SSD's defaults nothing matters ten times as much to so few samples.
+    if not unlearn.traits(method).keeps_encoder and not hasattr(method, "dampening"):
         assert weights_digest(found) != weights_digest(model)
 
 
@@ -522,7 +585,7 @@ def test_other_packages_bring_methods(monkeypatch):
             return self.loaded
 
     def declare(loaded):
-        monkeypatch.setattr(unlearn, "entry_points", lambda group: [Entry(loaded)])
+        monkeypatch.setattr(plugins, "entry_points", lambda group: [Entry(loaded)])
 
     declare(Theirs)
     assert unlearn.find("theirs", strength=2.0) == Theirs(2.0)

@@ -5,35 +5,49 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from residua.report import Table
-from residua.training import Tick, watching
+from residua.errors import LONGEST_SENTENCE, printable
+
+if TYPE_CHECKING:  # what only looks things up does not wait for PyTorch
+    from residua.report import Table
+    from residua.training.loop import Tick
+
+
+class Screen(Console):
+    """A console on which text from files cannot steer the terminal: control characters are printed escaped."""
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        super().print(*(printable(each) if isinstance(each, str) else each for each in objects), **how)
+
 
 # A table that goes to a file or a pipe is not cut at the usual 80 columns.
-out = Console(highlight=False, emoji=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
-err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+out = Screen(highlight=False, emoji=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
+err = Screen(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 
 def complain(sentence: str) -> None:
-    err.print(f"residua: {' '.join(sentence.split())}", markup=False)
+    err.print(f"residua: {printable(' '.join(sentence.split()), LONGEST_SENTENCE)}", markup=False)
 
 
 def say(sentence: str) -> None:
-    err.print(sentence, markup=False)
+    err.print(printable(sentence, LONGEST_SENTENCE), markup=False)
 
 
 def show(table: Table) -> None:
-    rich = RichTable(title=table.title, title_justify="left", title_style="bold", caption_justify="left")
+    rich = RichTable(
+        title=Text(printable(table.title)), title_justify="left", title_style="bold", caption_justify="left"
+    )
     for i, column in enumerate(table.columns):
-        words = i == 0 or any(row[i][:1].isalpha() for row in table.rows)
-        rich.add_column(Text(column), justify="left" if words else "right")
+        is_text = i == 0 or any(row[i][:1].isalpha() for row in table.rows)
+        rich.add_column(Text(printable(column)), justify="left" if is_text else "right")
     for row in table.rows:
-        rich.add_row(*map(Text, row))
+        rich.add_row(*(Text(printable(cell)) for cell in row))
     out.print(rich)
     if table.note:
         out.print(table.note, markup=False)
@@ -41,7 +55,9 @@ def show(table: Table) -> None:
 
 @contextlib.contextmanager
 def training_bar(what: str) -> Iterator[None]:
-    """A bar over every `descend` in the body, with epoch and loss; plain lines where no terminal is."""
+    """A bar over every `descend` in the body, with epoch and loss; plain lines if there is no terminal."""
+    from residua.training.loop import watching
+
     if not err.is_terminal:
         with watching(lambda tick: _line(what, tick)):
             yield

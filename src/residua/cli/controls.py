@@ -4,78 +4,70 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
-from residua.audit import BESIDE, NEEDED
-from residua.cheats import CHEATS
-from residua.cli.cells import Cell, Setting, file_name, kept_in, records_of
 from residua.cli.console import say, show
-from residua.cli.options import DataOption, ForgetOption, command_line, open_task
+from residua.cli.options import DataOption, DeviceOption, ForgetOption, choose_device, command_line, open_task
+from residua.cli.progress import following, report_failures
 from residua.compare import Rules
-from residua.errors import InputError
 from residua.files import check_place, write_atomically
-from residua.measure import InformationCurve
-from residua.recipes import Scale
-from residua.report import control_reports, fooled_table, verdict_table
-
-# Far from Original's seeds, and from each other: the two Retrains must be independent.
-REFERENCE_SEEDS, SECOND_SEEDS = 1000, 2000
+from residua.report import control_reports, detector_table, fooled_table, verdict_table
+from residua.study import controls as run_controls
+from residua.texts import slug
+from residua.training.recipes import Scale
 
 
 def controls(
     data: DataOption = "fashion-sample",
     forget: ForgetOption = "class:6",
-    scale: Annotated[Scale, typer.Option(help="Whose settings train the models.")] = "tiny",
+    scale: Annotated[
+        Scale, typer.Option(help="Default hyperparameters: ours (tiny, small) or the paper's (full).")
+    ] = "tiny",
     seeds: Annotated[int, typer.Option(min=1, help="Seeds 0, 1, ...: each has its own models.")] = 20,
+    references: Annotated[
+        int, typer.Option(min=1, help="Retrained models of each seed that the others are compared with.")
+    ] = 3,
     margin: Annotated[
-        float, typer.Option(help="How far from the reference's 0 an IDI may lie.")
-    ] = Rules.margin,
-    out: Annotated[Path, typer.Option(help="The folder for records and tables.")] = Path("controls"),
-    weights: Annotated[
-        Path | None, typer.Option(help="Keep the models in this folder; without it they are not kept.")
+        Optional[float],  # noqa: UP045 (typer reads it at run time)
+        typer.Option(help="Equivalence margin, as for `residua audit`."),
     ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for models, records and tables.")] = Path("controls"),
     jobs: Annotated[int, typer.Option(min=1, help="Models made side by side, one thread each.")] = 2,
+    device: DeviceOption = "cpu",
 ) -> None:
-    """Audit Original, HD, a second Retrain, Random and three cheats, and count the verdicts.
+    """Audit Original, a further Retrain, Random, cheats and models made to deceive, and count the verdicts.
 
     --out gets the tables, the report of every audit, and under evidence/ what was measured, which is much
-    larger. What is there already is not made again, so a run that was stopped goes on.
+    larger. What is already there is not made again, so a stopped run resumes.
     """
     rules = Rules(margin=margin)
     check_place(out / "table.md")
-    if weights:
-        check_place(weights / "original.safetensors")
-    if open_task(data, forget).scenario != "class":
-        raise InputError(f"--forget {forget} forgets samples, but the cheats hide classes; write class:6")
-    cells = [cell for seed in range(seeds) for cell in _cells(seed)]
-    with kept_in(weights) as folder:
-        setting = Setting(
-            data=data,
-            forget=forget,
+    where = choose_device(device)
+    task = open_task(data, forget)
+    with following() as progress:
+        finished = run_controls(
+            task,
+            out=out / "evidence",
             scale=scale,
-            weights=folder,
-            measures=(InformationCurve(), *NEEDED, *BESIDE),
+            seeds=seeds,
+            references=references,
+            jobs=jobs,
+            device=str(where),
             command=command_line(),
+            tell=say,
+            progress=progress,
         )
-        reports = control_reports(records_of(setting, cells, out / "evidence", jobs), rules)
+    reports = control_reports(finished.records, rules)
     for report in reports:
-        name = f"seed{report.about['seed']}-{file_name(report.about['control'])}.json"
-        data = f"{report.model_dump_json(indent=1)}\n"
-        write_atomically(out / name, functools.partial(Path.write_text, data=data, encoding="utf-8"))
-    tables = [verdict_table(reports), fooled_table(reports)]
-    text = "\n".join(table.markdown() for table in tables)
-    write_atomically(out / "table.md", lambda part: part.write_text(text, "utf-8"))
+        name = f"seed{report.about['seed']}-{slug(report.about['control'])}.json"
+        text = f"{report.model_dump_json(indent=1)}\n"
+        write_atomically(out / name, functools.partial(Path.write_text, data=text, encoding="utf-8"))
+    tables = [verdict_table(reports), detector_table(reports), fooled_table(reports)]
+    markdown = "\n".join(table.markdown() for table in tables)
+    write_atomically(out / "table.md", lambda part: part.write_text(markdown, "utf-8"))
     for table in tables:
         show(table)
     say(f"Tables and reports are in {out}/.")
-
-
-def _cells(seed: int) -> list[Cell]:
-    drawn = dict.fromkeys(("Original", "Retrain", "HD", "Random", *CHEATS), REFERENCE_SEEDS + seed)
-    drawn["Second Retrain"] = SECOND_SEEDS + seed
-    return [
-        Cell(f"seed{seed}-{file_name(row)}", row.removeprefix("Second "), row, seed, of_row)
-        for row, of_row in drawn.items()
-    ]
+    report_failures(finished.failures)

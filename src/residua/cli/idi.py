@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from residua.classifier import weights_digest
 from residua.cli.console import say, show, training_bar
 from residua.cli.options import (
+    CRITIC,
     CutsOption,
     DataOption,
     DeviceOption,
@@ -23,19 +22,19 @@ from residua.cli.options import (
     load_for,
     named,
     open_task,
-    record_name,
     with_fields,
 )
-from residua.compare import curve_fields
+from residua.errors import InputError
 from residua.files import check_place, write_atomically
 from residua.measure import Accuracy, InformationCurve
-from residua.record import Record
-from residua.report import information_table
-from residua.training import seeded
+from residua.measure.measuring import measured
+from residua.report import information_table, order_table
+from residua.texts import slug
+from residua.training.loop import seeded
 from residua.unlearn import Random
 
 
-@with_fields(InformationCurve, leave_out=("blocks",))
+@with_fields(InformationCurve, leave_out=("blocks",), qualified=CRITIC, panel="The critics")
 def idi(
     original: Annotated[Path, typer.Option(help="Checkpoint of Original: IDI 1.")],
     reference: Annotated[Path, typer.Option(help="Checkpoint of the reference, usually Retrain: IDI 0.")],
@@ -49,7 +48,7 @@ def idi(
     cuts: CutsOption = None,
     trust: TrustOption = False,
     random: Annotated[bool, typer.Option("--random", help="Also a network with random weights.")] = False,
-    scale: Annotated[str, typer.Option(help="What the table and records say of the scale.")] = "custom",
+    scale: Annotated[str, typer.Option(help="The scale that the table and the records name.")] = "custom",
     device: DeviceOption = "auto",
     out: Annotated[Path | None, typer.Option(help="Write records and table to this folder.")] = None,
     *,
@@ -59,9 +58,9 @@ def idi(
     if out:
         check_place(out / "table.md")
     where = choose_device(device)
-    task = open_task(data, forget)
+    task = open_task(data, forget, [original, reference, *(models or [])])
     places = named(
-        {"Original": original, "Retrain": reference}, models or [], kept=["Random"] if random else []
+        {"Original": original, "Reference": reference}, models or [], kept=["Random"] if random else []
     )
     loaded = {label: load_for(task, path, where, network, cuts, trust) for label, path in places.items()}
     if random:
@@ -69,27 +68,28 @@ def idi(
             loaded["Random"] = Random()(loaded["Original"], task)
     measure = dataclasses.replace(InformationCurve(), **fields)
     records = []
+    setting = {"scale": scale, "task": task.manifest()}
     for label, model in loaded.items():
-        start = time.perf_counter()
         with training_bar(f"critics of {label}"):
-            curve = measure(model, task)
-        kept = curve_fields(curve)
-        kept["readings"]["accuracy"] = dict(Accuracy()(model, task).values)
-        records.append(
-            Record(
-                name=record_name(label),
-                setting={"scale": scale, "network": model.architecture, "task": task.manifest()},
-                method={"label": label, "weights": weights_digest(model)},
+            record = measured(
+                model,
+                task,
+                (measure, Accuracy()),
+                name=slug(label),
+                method={"label": label},
+                setting=setting,
                 seeds={"critics": measure.seed},
-                seconds={"information": time.perf_counter() - start},
                 command=command_line(),
-                **kept,
             )
-        )
-    table = information_table(records)
+        if measure.label in record.refused:
+            raise InputError(record.refused[measure.label])
+        records.append(record)
+    table = information_table(records, reference="Reference")
     if out:
         for record in records:
             record.write(out)
         write_atomically(out / "table.md", lambda part: part.write_text(table.markdown(), encoding="utf-8"))
         say(f"Records and table are in {out}/.")
     show(table)
+    if measure.family == "stack" and measure.protocol == "held-out" and len(records) > 2:
+        show(order_table(records, reference="Reference"))

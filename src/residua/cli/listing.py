@@ -1,82 +1,44 @@
-"""`residua list` and `residua recipes`: what there is, and with which hyperparameters."""
+"""`residua list`: which methods and measures there are, with their settings."""
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 import json
 from typing import Annotated, Any, Literal
 
 import typer
 
+from residua.cli import declared
 from residua.cli.console import out, show
-from residua.measure import measures
-from residua.recipes import UNLEARNING, Scale, unlearning
-from residua.report import Table
-from residua.unlearn import methods
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+from residua.cli.words import AsJson, PluginOption
+from residua.report.table import Table
 
 
 def listing(
     what: Annotated[Literal["methods", "measures"], typer.Argument(help="methods or measures.")] = "methods",
+    plugin: PluginOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Every way to unlearn, or to measure, with its settings."""
-    entries: list[Any] = (
-        list(methods().values()) if what == "methods" else [kind() for kind in measures().values()]
-    )
-    rows = [
-        {
-            "label": entry.label,
-            "class": type(entry).__name__,
-            "about": inspect.cleandoc(inspect.getmodule(type(entry)).__doc__ or "").split("\n")[0],
-            "settings": dataclasses.asdict(entry),
-        }
-        for entry in entries
-    ]
+    """Every way to unlearn, or to measure, with its settings and their defaults."""
+    entries = declared.methods() if what == "methods" else declared.measures()
     if as_json:
+        rows = [
+            {"label": e.label, "class": e.kind, "about": e.about, "settings": e.settings} for e in entries
+        ]
         out.print_json(json.dumps(rows))
         return
+    more = "a method: residua explain NAME" if what == "methods" else "its metrics: residua explain"
     show(
         Table(
             title=f"residua {what}",
             columns=("Label", "About", "Settings"),
-            rows=tuple((str(r["label"]), str(r["about"]), ", ".join(r["settings"])) for r in rows),
+            rows=tuple((e.label, e.about, settings_line(e.settings)) for e in entries),
+            note=f"More about {more}.",
         )
     )
 
 
-def recipes(
-    scale: Annotated[Scale, typer.Option(help="Ours (tiny, small) or the paper's (full).")] = "full",
-    as_json: AsJson = False,
-) -> None:
-    """Hyperparameters of every method: the paper's two tables, or ours for small networks.
-
-    JSON is scenario -> data set -> network -> label -> field -> value; ours serve any data set and
-    network, and are listed under `any`.
-    """
-    tables: dict[str, Any] = UNLEARNING
-    if scale != "full":
-        tables = {s: {"any": {"any": _ours(scale, s)}} for s in ("class", "random")}
-    if as_json:
-        out.print_json(json.dumps(tables))
-        return
-    for scenario, of_scenario in tables.items():
-        for dataset, networks in of_scenario.items():
-            for network, labels in networks.items():
-                show(
-                    Table(
-                        title=f"{scenario} forgetting, {dataset}, {network}, {scale} scale",
-                        columns=("Method", "Settings"),
-                        rows=tuple(
-                            (label, ", ".join(f"{k}={v}" for k, v in fields.items()))
-                            for label, fields in labels.items()
-                        ),
-                    )
-                )
-
-
-def _ours(scale: Scale, scenario: str) -> dict[str, Any]:
-    found = unlearning(scale, scenario, "any", "any")
-    return {label: fields for label, fields in found.items() if label != "Retrain"}
+def settings_line(settings: dict[str, Any]) -> str:
+    """Names and values; a group of settings by its name only."""
+    return ", ".join(
+        name if isinstance(value, dict) else f"{name}={value}" for name, value in settings.items()
+    )

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from residua.classifier import Classifier, weights_digest
 from residua.cli.console import out as console
 from residua.cli.console import say, show
 from residua.cli.options import (
@@ -26,18 +24,23 @@ from residua.cli.options import (
     load_for,
     named,
     open_task,
-    record_name,
 )
+from residua.cli.words import PluginOption
 from residua.compare import metrics as all_metrics
-from residua.compare import reading_fields
+from residua.compare import readings_of
+from residua.compare.explanations import explained, explanation, explanations
+from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.explanations import EXPLANATIONS, Explanation, explained, explanation
+from residua.explaining import Explanation
+from residua.facts import MethodFacts
 from residua.files import check_place
 from residua.measure import Measure, measures
-from residua.reading import Reading
-from residua.record import Record, describe
+from residua.measure.measuring import measured
+from residua.models.classifier import Classifier, weights_digest
+from residua.readings import Reading
+from residua.record import Record
 from residua.report import metrics_data, metrics_table
-from residua.task import ForgetTask
+from residua.texts import slug
 
 
 def measure(
@@ -60,6 +63,7 @@ def measure(
             "--set", metavar="MEASURE.FIELD=VALUE", help="A setting, such as mia.classifier=svc; repeatable."
         ),
     ] = None,
+    plugin: PluginOption = None,
     network: NetworkOption = None,
     cuts: CutsOption = None,
     trust: TrustOption = False,
@@ -76,62 +80,44 @@ def measure(
     if out:
         check_place(out / "model.json")
     available = {label: kind() for label, kind in measures().items()}
-    for words in settings or []:
-        _set(available, words)
+    for setting in settings or []:
+        _set(available, setting)
     wanted, needed = _asked(
         metrics, available, original=original is not None, reference=reference is not None
     )
     where = choose_device(device)
-    task = open_task(data, forget)
+    task = open_task(data, forget, [original, reference, *models])
     if wanted is None:
         _say_what_is_left_out(original=original is not None, reference=reference is not None)
     places = named({"Reference": reference, "Original": original}, models)
     loaded = {name: load_for(task, path, where, network, cuts, trust) for name, path in places.items()}
-    read: dict[str, Findings] = {}
-    for name, model in loaded.items():
-        digest = weights_digest(model)
-        same = [
-            of
-            for other, of in read.items()
-            if of.weights == digest and loaded[other].architecture == model.architecture
-        ]
-        read[name] = same[0] if same else _read(name, model, digest, task, [available[n] for n in needed])
-    before = read["Original"].readings if original else None
-    never = read["Reference"].readings if reference else None
-    found = {
-        name: _chosen(all_metrics(of.readings, original=before, reference=never), of, wanted)
-        for name, of in read.items()
+    records = _records(loaded, task, [available[label] for label in needed])
+    read = {name: readings_of(record) for name, record in records.items()}
+    compared = {
+        name: all_metrics(read[name], original=read.get("Original"), reference=read.get("Reference"))
+        for name in records
     }
+    shown = {name: _chosen(compared[name], records[name], wanted) for name in records}
     if out:
-        for name, of in read.items():
-            _record(name, loaded[name], of, task, available).write(out)
+        for record in records.values():
+            record.write(out)
         say(f"Records are in {out}/.")
     if as_json:
-        console.print_json(json.dumps([_row(name, reading) for name, reading in found.items()]))
+        console.print_json(json.dumps([_row(name, reading) for name, reading in shown.items()]))
     elif as_csv:
-        console.print(metrics_data(found).csv(), end="", markup=False)
+        console.print(metrics_data(shown).csv(), end="", markup=False)
     else:
         title = f"{task.dataset}, {len(task.forget)} examples forgotten"
-        show(metrics_table(found, title=title, full=wanted is not None))
+        show(metrics_table(shown, title=title, full=wanted is not None))
 
 
-@dataclass(frozen=True)
-class Findings:
-    """What the measures found in one model, or why they could not, and how long they took."""
-
-    weights: str
-    readings: dict[str, Reading]
-    failed: dict[str, InputError]
-    seconds: dict[str, float]
-
-
-def _set(available: dict[str, Measure], words: str) -> None:
+def _set(available: dict[str, Measure], setting: str) -> None:
     """`mia.classifier=svc` changes that field of that measure, to a value of the type it had."""
-    key, equals, value = words.partition("=")
+    key, equals, value = setting.partition("=")
     label, _, name = key.rpartition(".")
     if not equals or label not in available:
         raise InputError(
-            f"--set {words!r} is not understood; write MEASURE.FIELD=VALUE, such as mia.classifier=svc"
+            f"--set {setting!r} is not understood; write MEASURE.FIELD=VALUE, such as mia.classifier=svc"
         )
     known: dict[str, Any] = {
         field.name: getattr(available[label], field.name)
@@ -139,29 +125,29 @@ def _set(available: dict[str, Measure], words: str) -> None:
     }
     if name not in known:
         raise InputError(
-            f"--set {words!r}: {label} has no field {name!r}; it has {', '.join(known) or 'none'}"
+            f"--set {setting!r}: {label} has no field {name!r}; it has {', '.join(known) or 'none'}"
         )
     if not isinstance(known[name], int | float | str) or isinstance(known[name], bool):
-        raise InputError(f"--set {words!r}: {name} cannot be set here; set it in Python")
+        raise InputError(f"--set {setting!r}: {name} cannot be set here; set it in Python")
     try:
         typed = type(known[name])(value)
     except ValueError:
         raise InputError(
-            f"--set {words!r}: {value!r} cannot be a value of {name}, which is {known[name]!r}"
+            f"--set {setting!r}: {value!r} cannot be a value of {name}, which is {known[name]!r}"
         ) from None
     available[label] = replace(available[label], **{name: typed})  # type: ignore[type-var]
 
 
-def _asked(words: str, available: Mapping[str, Measure], **there: bool) -> tuple[set[str] | None, list[str]]:
+def _asked(names: str, available: Mapping[str, Measure], **there: bool) -> tuple[set[str] | None, list[str]]:
     """The metrics (None: all) and the labels of the measures that they need."""
-    if words.strip().lower() == "all":
+    if names.strip().lower() == "all":
         return None, list(available)
     wanted: set[str] = set()
     needed: list[str] = []
-    for word in filter(None, (word.strip() for word in words.split(","))):
+    for word in filter(None, (word.strip() for word in names.split(","))):
         if word in available:  # all that this measure gives
             entries = [
-                entry for entry in EXPLANATIONS if entry.measures == (word,) and not _lacking(entry, there)
+                entry for entry in explanations() if entry.measures == (word,) and not _lacking(entry, there)
             ]
             wanted |= {word, *(entry.name for entry in entries)}
             needed.append(word)
@@ -187,36 +173,53 @@ def _lacking(entry: Explanation, there: Mapping[str, bool]) -> list[str]:
 
 
 def _say_what_is_left_out(**there: bool) -> None:
-    names = [entry.name for entry in EXPLANATIONS if entry.measures and _lacking(entry, there)]
+    names = [entry.name for entry in explanations() if entry.measures and _lacking(entry, there)]
     if names:
         options = " and ".join(f"--{other}" for other, given in there.items() if not given)
         say(f"note: without {options} there is no {', '.join(names)}")
 
 
-def _read(name: str, model: Classifier, digest: str, task: ForgetTask, chosen: Sequence[Measure]) -> Findings:
-    """What each measure found; if none could find anything, that is an error."""
-    found = Findings(digest, {}, {}, {})
-    for measure in chosen:
-        start = time.perf_counter()
-        try:
-            found.readings[measure.label] = measure(model, task)
-        except InputError as error:
-            found.failed[measure.label] = error
-        found.seconds[measure.label] = time.perf_counter() - start
-        if len(chosen) > 1:
-            say(f"{name}: {measure.label}, {found.seconds[measure.label]:.1f} s")
-    if not found.readings:
-        raise next(iter(found.failed.values()))
-    return found
+def _records(
+    models: Mapping[str, Classifier], task: ForgetTask, chosen: Sequence[Measure]
+) -> dict[str, Record]:
+    """A record of each model. Equal models are measured once; if no measure could read one, that is an error."""
+    records: dict[str, Record] = {}
+    setting = {"task": task.manifest()}
+    for name, model in models.items():
+        weights = weights_digest(model)
+        method = MethodFacts(label=name, weights=weights)
+        equal = [
+            record
+            for other, record in records.items()
+            if record.method.weights == weights and models[other].architecture == model.architecture
+        ]
+        if equal:
+            records[name] = equal[0].model_copy(update={"name": slug(name), "method": method})
+            continue
+
+        def tell(label: str, seconds: float, name: str = name) -> None:
+            if len(chosen) > 1:
+                say(f"{name}: {label}, {seconds:.1f} s")
+
+        records[name] = measured(
+            model,
+            task,
+            chosen,
+            name=slug(name),
+            method={"label": name, "weights": weights},
+            setting=setting,
+            command=command_line(),
+            tell=tell,
+        )
+        if not records[name].readings:
+            raise InputError(next(iter(records[name].refused.values())))
+    return records
 
 
-def _chosen(all_found: Reading, of: Findings, wanted: set[str] | None) -> Reading:
-    """Only what was asked for; a metric whose measure failed is missing with its reason."""
+def _chosen(all_found: Reading, record: Record, wanted: set[str] | None) -> Reading:
+    """Only what was asked for; a metric whose measure refused is missing with its reason."""
     foreign = {
-        name
-        for label, reading in of.readings.items()
-        if wanted and label in wanted
-        for name in reading.values
+        name for label, values in record.readings.items() if wanted and label in wanted for name in values
     }
 
     def asked(name: str) -> bool:
@@ -224,27 +227,12 @@ def _chosen(all_found: Reading, of: Findings, wanted: set[str] | None) -> Readin
         return wanted is None or name in foreign or (entry is not None and entry.name in wanted)
 
     notes = dict(all_found.notes)
-    for label, error in of.failed.items():
-        names = [entry.name for entry in EXPLANATIONS if label in entry.measures]
-        notes |= dict.fromkeys(names or [label], str(error))
+    for label, why in record.refused.items():
+        names = [entry.name for entry in explanations() if label in entry.measures]
+        notes |= dict.fromkeys(names or [label], why)
     return Reading(
         {name: value for name, value in all_found.values.items() if asked(name)},
         notes={name: why for name, why in notes.items() if asked(name) and name not in all_found.values},
-    )
-
-
-def _record(
-    name: str, model: Classifier, of: Findings, task: ForgetTask, available: Mapping[str, Measure]
-) -> Record:
-    settings = {label: describe(available[label]) for label in of.readings}
-    return Record(
-        name=record_name(name),
-        setting={"scale": "custom", "network": model.architecture, "task": task.manifest()},
-        method={"label": name, "weights": of.weights},
-        seeds={},
-        seconds=of.seconds,
-        command=command_line(),
-        **reading_fields(of.readings, settings),
     )
 
 

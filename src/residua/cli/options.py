@@ -1,38 +1,42 @@
-"""Options that several commands share, and how their words become objects."""
+"""Options that several commands share, and how their values become objects."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import inspect
-import json
 import re
-import shlex
-import sys
-import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Optional, get_type_hints
+from typing import Annotated, Any, Literal, Optional, get_args, get_origin
 
-import numpy as np
 import torch
 import typer
 
-from residua.classifier import Classifier
 from residua.cli.console import say
-from residua.datasets import open_dataset
+from residua.cli.preparing import carried_by
+from residua.cli.words import CutsOption as CutsOption
+from residua.cli.words import NetworkOption as NetworkOption
+from residua.cli.words import TrustOption as TrustOption
+from residua.cli.words import command_line as command_line
+from residua.data.task import ForgetTask
+from residua.data.words import open_dataset, parse_forget, split_settings
 from residua.errors import InputError
 from residua.files import check_place
+from residua.models.classifier import Classifier
+from residua.models.foreign.opening import open_model
 from residua.record import NAME
-from residua.strangers import open_model
-from residua.task import Dataset, ForgetTask, forget_classes, forget_indices, forget_samples
+from residua.texts import slug
+from residua.training.recipes import Scale
+from residua.training.settings import described
 
 DataOption = Annotated[
     str,
     typer.Option(
         "--data",
-        metavar="NAME[:DIR]",
-        help="fashion-sample, or one of fashion-mnist, mnist, cifar10, cifar100, parquet, image-folder with its folder.",
+        metavar="NAME[:PLACE]",
+        help="fashion-sample; one of fashion-mnist, mnist, cifar10, cifar100, parquet, image-folder, hf-datasets with its "
+        "folder; npz or csv with its file. For tables and text, audit saved features.",
     ),
 ]
 ForgetOption = Annotated[
@@ -40,149 +44,47 @@ ForgetOption = Annotated[
     typer.Option(
         "--forget",
         metavar="WHAT",
-        help="class:6, classes:1,2, samples:50 (per class; samples:50:SEED), or indices:FILE (JSON list, .npy, or one number a line).",
+        help="class:6, classes:1,2, samples:50 (per class; samples:50:SEED), or indices:FILE (JSON list, .npy, or one number per line).",
     ),
 ]
-NetworkOption = Annotated[
-    Optional[str],  # noqa: UP045 (typer reads it at run time)
+ScaleOption = Annotated[
+    Scale,
     typer.Option(
-        "--network",
-        metavar="NAME|MODULE:CALLABLE",
-        help="What checkpoints that do not say it belong to: resnet18, resnet50, vit, or the function of yours "
-        "that builds it; this folder is importable.",
-    ),
-]
-CutsOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option(
-        metavar="NAME,NAME,...",
-        help="Submodules that end the blocks of a network of yours, where it is not recognised.",
-    ),
-]
-TrustOption = Annotated[
-    bool,
-    typer.Option(
-        "--trust",
-        help="Open full pickles too. A pickle can run any program in your name when it is opened: only for "
-        "files whose maker you trust with everything on this machine.",
+        help="Default hyperparameters: ours (tiny, small) or the paper's (full). Explicit options override them."
     ),
 ]
 SeedOption = Annotated[int, typer.Option(help="Same seed, same machine: same numbers.")]
 DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")]
 
-# One word per idea: a field of this name means the same in every method and measure.
-FIELD_HELP = {
-    "epochs": "Passes over the data.",
-    "batch": "Samples in a step.",
-    "lr": "Learning rate.",
-    "label_lr": "Learning rate of the critic's vector of each label.",
-    "momentum": "Momentum of SGD.",
-    "weight_decay": "L2 penalty on the weights.",
-    "schedule": "Learning rate after the warm-up.",
-    "warmup": "Share of the training in which the learning rate rises.",
-    "nesterov": "Nesterov's momentum.",
-    "clip": "Largest norm of the gradient.",
-    "crop": "Black border, in pixels, of the random crop.",
-    "flip": "Random horizontal flip.",
-    "precision": "Number format of the arithmetic; auto takes bfloat16 where it pays.",
-    "last": "How many of the last blocks.",
-    "ratio": "Retain samples to keep: all, 1:5 (forget : retain) or 10%.",
-    "protocol": "Read critics on unseen data, or as the paper seems to.",
-    "folds": "Parts that take turns in being unseen.",
-    "restarts": "Times that each critic is fitted.",
-    "dim": "Numbers to which a critic projects.",
-    "seed": "Seed of the critics and folds.",
-    "retain_batch": "Retain samples in a step.",
-    "forget_batch": "Forget samples in a step.",
-    "forget_epochs": "Epochs in which the forget set is passed too (SCRUB).",
-    "collapse_epochs": "Epochs of the collapse phase (COLA, COLA+).",
-    "align_epochs": "Epochs of the align phase (COLA, COLA+).",
-    "collapse_lr": "Learning rate of the collapse phase.",
-    "align_lr": "Learning rate of the align phase.",
-    "repair_epochs": "Epochs of the repair (UNSIR).",
-    "repair_lr": "Learning rate of the repair (UNSIR).",
-    "temperature": "Temperature of the softmax that is matched or contrasted.",
-    "alpha": "Weight between the two sides of the method's loss; see the method's docstring.",
-    "gamma": "Weight of the cross-entropy (SCRUB).",
-    "k": "How many of the last layers (EU-k, CF-k).",
-    "labels": "Where random labels are drawn from (RL).",
-    "share": "Share of the weights that may move (SALUN).",
-    "retain_share": "Share of the retain set that is used (Bad-T).",
-    "pseudo": "Whose most likely other label a forget sample gets (COLA+).",
-    "views": "Crops of each sample in a contrastive batch: 1 or 2.",
-    "balanced": "Contrastive batches with equally many samples of each class.",
-    "step": "Size of the adversarial step in pixels of [0, 1] (Boundary Shrink).",
-    "dampening": "Factor on the weights that are dampened (SSD).",
-    "samples": "Training samples that estimate importance (SSD).",
-    "noise_steps": "Steps in which the noise is learned (UNSIR).",
-    "noise_lr": "Learning rate of the noise (UNSIR).",
-    "penalty": "Weight that keeps the noise small (UNSIR).",
-}
 
+def open_task(data: str, forget: str, models: Sequence[str | Path | None] = ()) -> ForgetTask:
+    """The task, shown as its models expect it, and notes about the data.
 
-def parse_forget(data: Dataset, words: str) -> ForgetTask:
-    """`class:6`, `classes:1,2`, `samples:50[:SEED]` or `indices:FILE` of this data set."""
-    kind, _, what = words.partition(":")
-    try:
-        if kind in ("class", "classes"):
-            return forget_classes(data, [_class(data, word) for word in what.split(",") if word])
-        if kind == "samples":
-            per_class, _, seed = what.partition(":")
-            return forget_samples(data, int(per_class), seed=int(seed or 0))
-        if kind == "indices":
-            return forget_indices(data, _read_indices(Path(what)))
-    except InputError:
-        raise
-    except ValueError:
-        pass
-    raise InputError(
-        f"--forget {words!r} is not understood; write class:6, classes:1,2, samples:50 or indices:FILE"
-    )
-
-
-def _class(data: Dataset, word: str) -> int:
-    return data.class_names.index(word) if word in data.class_names else int(word)
-
-
-def _read_indices(path: Path) -> torch.Tensor:
-    if not path.is_file():
-        raise InputError(f"{path} does not exist; give a file of training indices after indices:")
-    try:
-        if path.suffix == ".npy":
-            with path.open("rb") as file:
-                found = np.load(file, allow_pickle=False)
-        elif path.suffix == ".json":
-            found = np.asarray(json.loads(path.read_text()))
-        else:
-            found = np.asarray([int(line) for line in path.read_text().split()], dtype=np.int64)
-        if isinstance(found, np.ndarray) and found.dtype.kind in "iu":
-            if found.size and int(found.max()) > np.iinfo(np.int64).max:
-                raise OverflowError(f"{found.max()} is too large")
-            found = found.astype(np.int64)
-        return torch.as_tensor(found)
-    except (
-        ValueError,
-        TypeError,
-        EOFError,
-        OverflowError,
-        RecursionError,
-        MemoryError,
-        zipfile.BadZipFile,
-    ) as error:
-        raise InputError(
-            f"{path} does not hold training indices ({error}); write one whole number a line"
-        ) from error
-
-
-def open_task(data: str, forget: str) -> ForgetTask:
-    """The task, and a word about equal images on two sides of it."""
-    task = parse_forget(open_dataset(data), forget)
-    for sides, pairs in task.duplicates().items():
+    Where the words do not say how images are prepared, the checkpoints of `models` do.
+    """
+    carried, source = carried_by(models) if models and not _normalised(data) else (None, "")
+    opened = open_dataset(data, carried=carried)
+    for note in opened.notes:
+        say(f"note: {note}")
+    task = parse_forget(opened, forget)
+    task = dataclasses.replace(task, preprocessed=_source(data, source))
+    for splits, pairs in task.duplicates().items():
         if pairs:
             say(
-                f"note: {len(pairs)} pairs of exactly equal images in {sides} (first: {pairs[0][0]} and {pairs[0][1]})"
+                f"note: {len(pairs)} pairs of exactly equal images in {splits} (first: {pairs[0][0]} and {pairs[0][1]})"
             )
     return task
+
+
+def _normalised(data: str) -> bool:
+    return bool(split_settings(data)[1].keys() & {"mean", "normalise"})
+
+
+def _source(data: str, source: str) -> str:
+    asked = split_settings(data)[1].keys() & {"size", "mean", "normalise"}
+    if asked:
+        return "as asked"
+    return f"as {source} says" if source else "the data's own; no checkpoint says otherwise"
 
 
 def load_for(
@@ -195,16 +97,24 @@ def load_for(
 ) -> Classifier:
     """The classifier in this checkpoint, which must fit the task's images and classes."""
     channels, height, width = task.retain.shape
-    return open_model(
+    model = open_model(
         path,
         network,
-        cuts=None if cuts is None else [name.strip() for name in cuts.split(",")],
+        cuts=cut_names(cuts),
         trust=trust,
         classes=task.classes,
         channels=channels,
         image=(height, width),
         device=str(device),
     )
+    for note in model.notes:
+        say(f"note: {note}")
+    return model
+
+
+def cut_names(cuts: str | None) -> list[str] | None:
+    """The submodules of --cuts."""
+    return None if cuts is None else [name.strip() for name in cuts.split(",")]
 
 
 def check_outputs(out: Path, record: Path | None) -> None:
@@ -215,33 +125,28 @@ def check_outputs(out: Path, record: Path | None) -> None:
         raise InputError(f"--record {record} must end in .json")
     if record and not re.fullmatch(NAME, record.stem):
         raise InputError(
-            f"--record {record} must be named in small letters, digits, dots and dashes; rename it"
+            f"--record {record} must be named in lower-case letters, digits, dots and dashes; rename it"
         )
     for path in filter(None, (out, record)):
         check_place(path)
 
 
-def record_name(words: str) -> str:
-    """The name of a model as a record can have it."""
-    return re.sub(r"[^a-z0-9._-]+", "-", words.lower()).strip("-._") or "model"
-
-
 def named(
     others: Mapping[str, Path | None], models: Sequence[Path], *, kept: Sequence[str] = ()
 ) -> dict[str, Path]:
-    """A name for each checkpoint; where two would share one, or a record's, a number behind it.
+    """A name for each checkpoint; if two would share one, or a record's, a number follows it.
 
     `kept` are names that none of `models` may have.
     """
-    found = {name: path for name, path in others.items() if path}
-    taken = {record_name(name) for name in (*found, *kept)}
+    places = {name: path for name, path in others.items() if path}
+    taken = {slug(name) for name in (*places, *kept)}
     for path in models:
         name, number = path.stem, 2
-        while record_name(name) in taken:
+        while slug(name) in taken:
             name, number = f"{path.stem} {number}", number + 1
-        taken.add(record_name(name))
-        found[name] = path
-    return found
+        taken.add(slug(name))
+        places[name] = path
+    return places
 
 
 def choose_device(name: str) -> torch.device:
@@ -257,44 +162,52 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
-def command_line() -> str:
-    """The command as it was typed, for the record."""
-    return shlex.join(["residua", *sys.argv[1:]])
-
-
 def with_fields(
-    *settings: type, leave_out: Sequence[str] = ()
+    kind: type,
+    *,
+    leave_out: Collection[str] = (),
+    qualified: Mapping[str, str] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    panel: str | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Every field of these dataclasses becomes an option; those given reach the command as `fields`."""
-    hints: dict[str, Any] = {}
-    panel: dict[str, str] = {}
-    for kind in settings:
-        own_hints = get_type_hints(kind)
-        for field in dataclasses.fields(kind):
-            if field.name not in leave_out and field.name not in hints:
-                hints[field.name] = own_hints[field.name]
-                panel[field.name] = kind.__name__ if len(settings) == 1 else "Settings of the method"
-    names = list(hints)
+    """Every field of a dataclass becomes an option; those given reach the command as `fields`.
+
+    A field that says nothing about itself has an option without help. `qualified` renames options, such as lr to
+    critic_lr. `defaults` are shown instead of the fields' own.
+    """
+    own_fields = {
+        name: each
+        for name, each in described(kind).items()
+        if name not in leave_out and _can_be_typed(each.type)
+    }
+    shown = _own_defaults(kind) | dict(defaults or {})
+    names = {name: (qualified or {}).get(name, name) for name in own_fields}
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         own = inspect.signature(command, eval_str=True)
         shared = [p for name, p in own.parameters.items() if name != "fields"]
         added = [
             inspect.Parameter(
-                name,
+                option,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=None,
                 annotation=Annotated[
-                    Optional[hints[name]],  # noqa: UP045 (typer reads it at run time)
-                    typer.Option(help=FIELD_HELP.get(name), rich_help_panel=panel[name]),
+                    Optional[own_fields[name].type],  # noqa: UP045 (typer reads it at run time)
+                    typer.Option(
+                        help=own_fields[name].setting.help or None,
+                        show_default=_shown(option, shown.get(name)),
+                        rich_help_panel=panel or f"Settings of {kind.__name__}",
+                    ),
                 ],
             )
-            for name in names
+            for name, option in names.items()
         ]
 
         @functools.wraps(command)
         def call(**given: Any) -> Any:
-            fields = {name: value for name in names if (value := given.pop(name)) is not None}
+            fields = {
+                name: value for name, option in names.items() if (value := given.pop(option)) is not None
+            }
             return command(**given, fields=fields)
 
         call.__signature__ = own.replace(parameters=shared + added)  # type: ignore[attr-defined]
@@ -302,3 +215,28 @@ def with_fields(
         return call
 
     return decorate
+
+
+def _can_be_typed(hint: Any) -> bool:
+    """Whether a word can be a value of this type; a field of another type is set in Python."""
+    if get_origin(hint) is Literal:
+        return all(isinstance(value, str) for value in get_args(hint))
+    members = [member for member in get_args(hint) or (hint,) if member is not type(None)]
+    return len(members) == 1 and members[0] in (int, float, str, bool, Path)
+
+
+def _own_defaults(kind: Any) -> dict[str, Any]:
+    return {field.name: field.default for field in dataclasses.fields(kind)}
+
+
+def _shown(option: str, value: Any) -> str | bool:
+    """A default as --help shows it; what is not set is not shown."""
+    if value is None or value is dataclasses.MISSING:
+        return False
+    if isinstance(value, bool):
+        return option.replace("_", "-") if value else f"no-{option.replace('_', '-')}"
+    return str(value)
+
+
+# Options that trainings have too are qualified where they are the critics'.
+CRITIC = {name: f"critic_{name}" for name in ("lr", "label_lr", "epochs", "batch", "seed", "steps", "rounds")}

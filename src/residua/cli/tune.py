@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
@@ -12,59 +12,88 @@ from residua.cli.options import (
     DataOption,
     DeviceOption,
     ForgetOption,
+    ScaleOption,
     SeedOption,
     choose_device,
     load_for,
     open_task,
 )
-from residua.cli.unlearn import MethodScale, OriginalOption, chosen
+from residua.cli.unlearn import OriginalOption, chosen
+from residua.cli.words import (
+    CutsOption,
+    MethodArgument,
+    MethodOption,
+    NetworkOption,
+    PluginOption,
+    TrustOption,
+    one_method,
+)
 from residua.errors import InputError
 from residua.files import check_place
 from residua.measure import Accuracy
 from residua.report import Table
-from residua.tuning import RATES, Trial, tune
+from residua.study.tuning import Trial, ranges, tune
+from residua.unlearn import find
 
 
 def tuning(
-    method: Annotated[str, typer.Argument(help="What the paper prints: COLA, SCRUB, EU-10, ...")],
     original: OriginalOption,
     reference: Annotated[Path, typer.Option(help="Retrain, whose UA and TA are the aim (.safetensors).")],
     data: DataOption,
     forget: ForgetOption,
+    method: MethodArgument = None,
+    method_option: MethodOption = None,
+    plugin: PluginOption = None,
     trials: Annotated[int, typer.Option(help="Choices to try, those of earlier runs included.")] = 20,
-    epochs: Annotated[int, typer.Option(help="Most epochs.")] = 10,
-    low: Annotated[float, typer.Option(help="Smallest learning rate.")] = RATES[0],
-    high: Annotated[float, typer.Option(help="Largest learning rate.")] = RATES[1],
-    journal: Annotated[
-        Path | None, typer.Option(help="Keep finished trials in this file, and go on where it stopped.")
+    epochs: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, help="Most epochs.", show_default="each field's own, 10 in our methods"),
     ] = None,
-    scale: MethodScale = "tiny",
+    low: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="Smallest learning rate.", show_default="each field's own, usually 1e-5"),
+    ] = None,
+    high: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="Largest learning rate.", show_default="each field's own, usually 1e-2"),
+    ] = None,
+    journal: Annotated[
+        Path | None, typer.Option(help="Keep finished trials in this file, and resume where it stopped.")
+    ] = None,
+    network: NetworkOption = None,
+    cuts: CutsOption = None,
+    trust: TrustOption = False,
+    scale: ScaleOption = "tiny",
     seed: SeedOption = 0,
     device: DeviceOption = "auto",
 ) -> None:
     """Search epochs and learning rates by the gap to Retrain in UA and TA; never by IDI.
 
-    All other settings are the scale's recipe.
+    A method's fields say which of them may be varied, and over which range. All other settings are the scale's
+    recipe.
     """
-    if trials < 1 or epochs < 1 or not 0 < low <= high:
-        raise InputError("tune needs at least one trial, one epoch, and learning rates with 0 < low <= high")
+    label = one_method(method, method_option, "tune")
+    ranges(find(label), epochs, low, high)  # an unknown name, or an empty range, costs no loading
+    if trials < 1:
+        raise InputError(f"--trials is {trials}, but tune needs at least one trial; write 1 or more")
     if journal:
         check_place(journal)
     where = choose_device(device)
-    task = open_task(data, forget)
-    model, retrain = (load_for(task, path, where) for path in (original, reference))
-    unlearner = chosen(method, scale, task, str(model.architecture.get("network")), {})
+    task = open_task(data, forget, [original, reference])
+    model, retrain = (load_for(task, path, where, network, cuts, trust) for path in (original, reference))
+    unlearner = chosen(label, scale, task, str(model.architecture.get("network")), {})
     aim = dict(Accuracy()(retrain, task).values)
     say(f"aim: Retrain's UA {aim['UA']:.3f}, TA {aim['TA']:.3f}")
     with training_bar(f"tuning {unlearner.label}"):
-        found = tune(
+        tried = tune(
             unlearner,
             model,
             task,
             aim,
             trials=trials,
             epochs=epochs,
-            rates=(low, high),
+            low=low,
+            high=high,
             seed=seed,
             journal=journal,
             report=lambda trial: say(_line(trial)),
@@ -79,7 +108,7 @@ def tuning(
                     *(f"{100 * trial.values[name]:.1f}" if trial.values else "-" for name in ("UA", "TA")),
                     _settings(trial),
                 )
-                for trial in found[:10]
+                for trial in tried[:10]
             ),
             note="Gap: |UA - Retrain's| + |TA - Retrain's|.",
         )

@@ -3,50 +3,63 @@
 from __future__ import annotations
 
 from residua.compare.accuracies import aus, average_gap, class_changes, gaps
-from residua.compare.curves import curve_fields, curve_of
+from residua.compare.agreement import Likeness, Witness, likeness, witness
 from residua.compare.distance import cka, linear_cka, weight_distance
 from residua.compare.divergence import divergences, jsd, jsd_paper, zrf
-from residua.compare.guards import guards
-from residua.compare.idi import IDI, check_comparable, idi
+from residua.compare.guarding import guards
+from residua.compare.information import IDI, Excess, check_comparable, excess, idi, order
 from residua.compare.likelihood_ratio import Observations, likelihood_ratios, observations, ulira
-from residua.compare.metrics import metrics
-from residua.compare.readings import reading_fields, readings_of
+from residua.compare.metric_values import metrics
+from residua.compare.readings import curve_in, curve_of, readings_of
+from residua.compare.references import Chance, Inside, Part, chance, inside, mean_curve
 from residua.compare.relearn import ain, relearn_time
-from residua.compare.three_sample import ThreeSample, three_sample
-from residua.compare.verdict import Loss, Rules, Verdict, accuracy_loss, verdict
+from residua.compare.three_samples import ThreeSample, three_sample
+from residua.compare.verdicts import Loss, Rules, Verdict, accuracy_loss, verdict
 
 __all__ = [
+    "Chance",
+    "Excess",
     "IDI",
+    "Inside",
+    "Likeness",
     "Loss",
     "Observations",
+    "Part",
     "Rules",
     "ThreeSample",
     "Verdict",
+    "Witness",
     "accuracy_loss",
     "ain",
     "aus",
     "average_gap",
+    "chance",
     "check_comparable",
     "cka",
     "class_changes",
-    "curve_fields",
+    "curve_in",
     "curve_of",
     "divergences",
+    "excess",
     "gaps",
     "guards",
     "idi",
+    "inside",
     "jsd",
     "jsd_paper",
     "likelihood_ratios",
+    "likeness",
     "linear_cka",
+    "mean_curve",
     "metrics",
     "observations",
-    "reading_fields",
+    "order",
     "readings_of",
     "relearn_time",
     "three_sample",
     "ulira",
     "verdict",
     "weight_distance",
+    "witness",
     "zrf",
 ]

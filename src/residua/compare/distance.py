@@ -5,7 +5,58 @@ from __future__ import annotations
 import numpy as np
 
 from residua.errors import InputError
-from residua.reading import Reading
+from residua.explaining import NEARER, Explanation
+from residua.readings import Reading
+
+EXPLANATIONS = (
+    Explanation(
+        name="CKA",
+        title="Similarity of features",
+        box="white",
+        unit="number",
+        definition=(
+            "Linear centred kernel alignment of block l's pooled features with those of Original or"
+            " of the reference, on forget and on retain samples apart: `CKA.original.forget.5`."
+        ),
+        formula="|Y^T X|_F^2 / (|X^T X|_F |Y^T Y|_F), X and Y centred",
+        range="[0, 1]",
+        better=NEARER,
+        better_of=(("reference", "higher"),),
+        ideal=(
+            "With Original: as low as the reference's. With the reference: as high as a second Retrain's."
+        ),
+        blind="Information in directions of little variance.",
+        source="Kornblith et al. 2019.",
+        measures=("representation",),
+        against=("original", "reference"),
+        either=True,
+        parts="blocks",
+    ),
+    Explanation(
+        name="weight_distance",
+        title="Distance of weights",
+        box="white",
+        unit="number",
+        definition=(
+            "How far the weights are from Original's or the reference's, in all and by part: "
+            "`weight_distance.original.5`. From a random projection, right within about 1 %."
+        ),
+        formula="|w - w'|_2",
+        range="[0, infinity)",
+        better="neither",
+        ideal=(
+            "None: two Retrains are far apart too. 0 to Original in a part means that this part was"
+            " not touched."
+        ),
+        blind="Equal functions with other weights; so it does not measure forgetting.",
+        elsewhere="l2 distance, activation distance is something else.",
+        source="Golatkar et al. 2020; Wu et al. 2020.",
+        measures=("weights",),
+        against=("original", "reference"),
+        either=True,
+        parts="whole",
+    ),
+)
 
 
 def linear_cka(left: np.ndarray, right: np.ndarray) -> float | None:
@@ -37,33 +88,42 @@ def cka(left: Reading, right: Reading, name: str = "CKA") -> Reading:
             raise InputError(
                 "two representations cannot be compared: they are of other samples; measure both on one task"
             )
-        for key in (key for key in left.arrays if key.startswith(f"{side}.") and key[-1].isdigit()):
-            if key not in right.arrays:
+        keys = [
+            key for key in {**left.arrays, **right.arrays} if key.startswith(f"{side}.") and key[-1].isdigit()
+        ]
+        for key in keys:
+            if key not in left.arrays or key not in right.arrays:
+                notes[f"{name}.{key}"] = "only one of the two networks has this block"
                 continue
-            found = linear_cka(left.arrays[key], right.arrays[key])
-            if found is None:
+            alignment = linear_cka(left.arrays[key], right.arrays[key])
+            if alignment is None:
                 notes[f"{name}.{key}"] = "the features of one model do not vary over the samples"
             else:
-                values[f"{name}.{key}"] = found
+                values[f"{name}.{key}"] = alignment
     return Reading(values, notes=notes)
 
 
 def weight_distance(left: Reading, right: Reading, name: str = "weight_distance") -> Reading:
-    """|w_left - w_right|, of everything and of each part, from two readings of `measure.WeightSketch`."""
+    """|w_left - w_right|, of everything and of each part, from two readings of `measure.WeightSketch`.
+
+    A part that has another size in the other network, or is not there, is left out by name, and so is the distance of
+    everything.
+    """
     if not np.array_equal(left.arrays["fold"], right.arrays["fold"]):
         raise InputError("weight sketches of other settings cannot be compared; measure both models alike")
-    parts = [key.removeprefix("part.") for key in left.arrays if key.startswith("part.")]
-    for part in parts:
+    squares: dict[str, float] = {}
+    notes: dict[str, str] = {}
+    for part in (
+        key.removeprefix("part.") for key in {**left.arrays, **right.arrays} if key.startswith("part.")
+    ):
         size = f"size.{part}"
-        if size not in right.arrays or left.arrays[size] != right.arrays[size]:
-            raise InputError(
-                f"weights cannot be compared: part {part} has another size; compare models of one network"
-            )
-    squares = {
-        part: float(((left.arrays[f"part.{part}"] - right.arrays[f"part.{part}"]) ** 2).sum())
-        for part in parts
-    }
-    return Reading(
-        {name: float(np.sqrt(sum(squares.values())))}
-        | {f"{name}.{part}": float(np.sqrt(square)) for part, square in squares.items()}
-    )
+        if size not in left.arrays or size not in right.arrays or left.arrays[size] != right.arrays[size]:
+            notes[f"{name}.{part}"] = "the two networks have weights of another size there"
+            continue
+        squares[part] = float(((left.arrays[f"part.{part}"] - right.arrays[f"part.{part}"]) ** 2).sum())
+    values = {f"{name}.{part}": float(np.sqrt(square)) for part, square in squares.items()}
+    if notes:
+        notes[name] = "the two models are not of one architecture, so their weights cannot be subtracted"
+    else:
+        values = {name: float(np.sqrt(sum(squares.values())))} | values
+    return Reading(values, notes=notes)

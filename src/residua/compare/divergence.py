@@ -7,9 +7,66 @@ import math
 import numpy as np
 
 from residua.errors import InputError
-from residua.reading import Reading
+from residua.explaining import HEAD, NEARER, Explanation
+from residua.readings import Reading
 
 SUMS_TO_ONE = 1e-4
+
+
+EXPLANATIONS = (
+    Explanation(
+        name="JSD",
+        title="Jensen-Shannon divergence",
+        box="black",
+        unit="nats",
+        definition="How far outputs on the forget set are from the reference's, in nats.",
+        formula="mean over x of KL(p || m) / 2 + KL(q || m) / 2,  m = (p + q) / 2",
+        range="[0, ln 2 = 0.693]",
+        better="lower",
+        ideal="0, but a second Retrain has more than 0: compare with that.",
+        blind=HEAD,
+        elsewhere=(
+            "In bits its maximum is 1. Some take the square root. The paper's tables have another "
+            "scale: JSD_paper."
+        ),
+        source="The paper, appendix on metrics; Chundawat et al. 2023 (Bad-T).",
+        measures=("outputs",),
+        against=("reference",),
+    ),
+    Explanation(
+        name="JSD_paper",
+        title="JSD in the scale of the paper's tables",
+        box="black",
+        unit="nats",
+        definition="The divergence with the arguments of KL exchanged, as public code computes it.",
+        formula="mean over x of KL(m || p) / 2 + KL(m || q) / 2,  m = (p + q) / 2",
+        range="[0, infinity)",
+        better="lower",
+        ideal="0, but a second Retrain has more than 0.",
+        blind=HEAD + " One confident disagreement outweighs everything.",
+        elsewhere="Printed as JSD in the paper, whose values above ln 2 the printed formula cannot give.",
+        source="Inferred from the paper's tables and the public code of Bad-T.",
+        measures=("outputs",),
+        against=("reference",),
+    ),
+    Explanation(
+        name="ZRF",
+        title="Zero retrain forgetting",
+        box="black",
+        unit="number",
+        definition="Does the model answer about the forget set as a network with random weights does?",
+        formula="1 - JSD(model, random network), in bits",
+        range="[0, 1]",
+        better=NEARER,
+        ideal="The reference's. 1 is not the aim: Retrain does not answer at random.",
+        blind="Whether Retrain answers like that: a random network is only one way of not knowing.",
+        elsewhere=(
+            "With JSD in nats it cannot fall below 0.31. The random network is the incompetent teacher."
+        ),
+        source="Chundawat et al. 2023 (Bad-T). Bits, so that it is in [0, 1], are our choice.",
+        measures=("outputs",),
+    ),
+)
 
 
 def jsd(left: np.ndarray, right: np.ndarray) -> float:
@@ -19,6 +76,7 @@ def jsd(left: np.ndarray, right: np.ndarray) -> float:
 
     Both arguments are log-probabilities (N, classes).
     """
+    # Differs from the paper: this is the printed formula; the paper's tables have another scale, which is `jsd_paper`.
     p, q = _checked(left, right)
     terms = -(_sum(np.exp(p), _over(p, q)) + _sum(np.exp(q), _over(q, p))) / 2
     return float(np.clip(terms, 0.0, math.log(2)).mean())
@@ -36,17 +94,18 @@ def jsd_paper(left: np.ndarray, right: np.ndarray) -> float:
 
 
 def zrf(model: np.ndarray, random: np.ndarray) -> float:
-    """Zero retrain forgetting: 1 - JSD(model, random network) in bits, so that it lies in [0, 1].
+    """Zero retrain forgetting: 1 - JSD(model, random network) in bits, so that it is in [0, 1].
 
-    1: the model says what a network with random weights says. In nats it could not fall below 0.31.
+    1: the model answers as a network with random weights does. In nats it could not fall below 0.31.
     """
+    # Differs from the reference: the divergence is in bits; the public code has nats.
     return 1 - jsd(model, random) / math.log(2)
 
 
 def divergences(unlearned: Reading, reference: Reading) -> Reading:
     """JSD and JSD_paper of two readings of `measure.ForgetOutputs`."""
-    said = [reading.arrays["log_probabilities"] for reading in (unlearned, reference)]
-    return Reading({"JSD": jsd(*said), "JSD_paper": jsd_paper(*said)})
+    outputs = [reading.arrays["log_probabilities"] for reading in (unlearned, reference)]
+    return Reading({"JSD": jsd(*outputs), "JSD_paper": jsd_paper(*outputs)})
 
 
 def _checked(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

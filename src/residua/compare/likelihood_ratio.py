@@ -1,4 +1,4 @@
-"""U-LiRA: can examples that were trained on and unlearned be told from examples that were never seen?"""
+"""U-LiRA: can examples that were trained on and unlearned be distinguished from examples that were never seen?"""
 
 from __future__ import annotations
 
@@ -7,15 +7,46 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
-from sklearn.metrics import roc_auc_score, roc_curve
 
+from residua.compare.credit import auc_interval
 from residua.errors import InputError
-from residua.reading import Reading
+from residua.explaining import Explanation
+from residua.readings import Reading
 
 Variance = Literal["example", "shared"]
 LOW = {"TPR@1e-2": 0.01, "TPR@1e-3": 0.001}
 # What a Gaussian's variance is at least: this share of all shadow scores' variance, and this number.
 FLOOR, LEAST = 1e-6, 1e-12
+
+
+EXPLANATIONS = (
+    Explanation(
+        name="U-LiRA",
+        title="Likelihood ratio attack on unlearning",
+        box="black",
+        definition=(
+            "How well an attack by many shadow models tells examples that were trained on and "
+            "unlearned (in) from examples that were never trained on, after the same unlearning "
+            "(out). Behind a dot: accuracy, TPR at low FPR."
+        ),
+        formula=(
+            "AUC of log N(s; in) - log N(s; out), two Gaussians per example from models that are not"
+            " the target; score s = log p_y - log(1 - p_y)"
+        ),
+        range="[0.5, 1] up to noise",
+        better="lower",
+        ideal="0.5: unlearned and never seen cannot be distinguished. Retrain has it by construction.",
+        blind=(
+            "Anything that does not show in outputs. It judges a method, not one model (`residua "
+            "ulira`). Few shadow models attack weakly: compare under the same ones."
+        ),
+        elsewhere=(
+            "LiRA without unlearning asks another question; code that fits 0/1 correctness is not "
+            "LiRA. The paper's 'LiRA MIA' does not say whether it is AUC or accuracy."
+        ),
+        source="Hayes et al. 2024; scores as in Carlini et al. 2022.",
+    ),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,24 +138,33 @@ def ulira(
     """The attack's AUC (`U-LiRA`), accuracy and TPR at low FPR; 0.5, 0.5 and the FPR are the ideal.
 
     The models of each side are in turn shadows and targets, never both at once. A row is called trained
-    where its ratio is above 0; accuracy is the mean of both sides' shares of right answers.
+    where its ratio is above 0; `U-LiRA.bare` is the AUC of the score without any shadow model, which the attack has to beat; `.low`
+    and `.high` are 95 % intervals. Accuracy is the mean of both sides' shares of right answers.
     """
-    found = [
+    attacks = [
         (observed.of(targets), *likelihood_ratios(observed.of(shadows), observed.of(targets), variance))
         for shadows, targets in (sides, sides[::-1])
     ]
-    ratio = np.concatenate([ratios[known] for _, ratios, known in found])
-    truth = np.concatenate([target.trained[known] for target, _, known in found]).astype(bool)
-    left_out = sum(int((~known).sum()) for _, _, known in found)
+    ratio = np.concatenate([ratios[known] for _, ratios, known in attacks])
+    truth = np.concatenate([target.trained[known] for target, _, known in attacks]).astype(bool)
+    left_out = sum(int((~known).sum()) for _, _, known in attacks)
     why = _why_not(observed, truth)
     if why:
         return Reading({}, notes={"U-LiRA": why})
+    from sklearn.metrics import roc_auc_score, roc_curve  # takes a second to import
+
     fpr, tpr, _ = roc_curve(truth, ratio)
     right = (np.sign(ratio) * np.where(truth, 1, -1) + 1) / 2  # a ratio of exactly 0 is half right
+    score = np.concatenate([target.score[known] for target, _, known in attacks])
+    auc, bare = float(roc_auc_score(truth, ratio)), float(roc_auc_score(truth, score))
+    sizes = int(truth.sum()), int((~truth).sum())
     values = {
-        "U-LiRA": float(roc_auc_score(truth, ratio)),
+        "U-LiRA": auc,
+        "U-LiRA.bare": bare,
         "U-LiRA.accuracy": float((right[truth].mean() + right[~truth].mean()) / 2),
     }
+    for name, share in (("U-LiRA", auc), ("U-LiRA.bare", bare)):
+        values[f"{name}.low"], values[f"{name}.high"] = auc_interval(share, *sizes)
     notes = {}
     for word, rate in LOW.items():
         if (~truth).sum() * rate < 1:
@@ -144,7 +184,7 @@ def _why_not(observed: Observations, truth: np.ndarray) -> str:
     if not len(truth):
         return "no example has enough shadow scores on both sides (in and out); use more shadow models"
     if truth.all() or not truth.any():
-        return "all examples that could be asked about are on one side (in or out), so there is nothing to tell apart"
+        return "all examples that could be asked about are on one side (in or out), so there is nothing to distinguish"
     if np.ptp(observed.score) == 0:
-        return "every score is the same, so nobody can be told apart"
+        return "every score is the same, so no example can be distinguished from another"
     return ""

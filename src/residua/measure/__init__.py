@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-from importlib.metadata import entry_points
 from typing import Protocol
 
-from residua.classifier import Classifier
-from residua.errors import InputError
+from residua import plugins
+from residua.data.task import ForgetTask
 from residua.measure.accuracy import Accuracy
 from residua.measure.class_accuracy import ClassAccuracy
 from residua.measure.embedding import Embedding
 from residua.measure.forget_outputs import ForgetOutputs
-from residua.measure.information_curve import InformationCurve
+from residua.measure.information.curve import InformationCurve
 from residua.measure.membership import Membership
+from residua.measure.perturbed import Perturbed
 from residua.measure.probe import Probe
 from residua.measure.recovery import Recovery
 from residua.measure.relearning import Relearning
 from residua.measure.representation import Representation
+from residua.measure.stress import Stress
 from residua.measure.weights import WeightSketch
 from residua.measure.white_box import WhiteBoxMembership
-from residua.reading import Reading
-from residua.task import ForgetTask
+from residua.models.classifier import Classifier
+from residua.readings import Reading
 
 __all__ = [
     "MEASURES",
@@ -32,10 +33,12 @@ __all__ = [
     "InformationCurve",
     "Measure",
     "Membership",
+    "Perturbed",
     "Probe",
     "Recovery",
     "Relearning",
     "Representation",
+    "Stress",
     "WeightSketch",
     "WhiteBoxMembership",
     "measures",
@@ -56,10 +59,12 @@ MEASURES: tuple[type[Measure], ...] = (
     ClassAccuracy,
     Membership,
     ForgetOutputs,
+    Perturbed,
     Relearning,
     # what it knows
     Recovery,
     Probe,
+    Stress,
     WhiteBoxMembership,
     Representation,
     WeightSketch,
@@ -69,27 +74,12 @@ MEASURES: tuple[type[Measure], ...] = (
 
 
 def measures() -> dict[str, type[Measure]]:
-    """Every measure by its label: ours, and those that installed packages name in the entry point group
-    `residua.measures`."""
-    found = {measure.label: measure for measure in MEASURES}
-    for entry in entry_points(group="residua.measures"):
-        try:
-            measure = entry.load()
-        except Exception as error:  # a stranger's module may fail in any way
-            raise InputError(
-                f"measure {entry.name} ({entry.value}) cannot be loaded ({error}); repair or uninstall its package"
-            ) from error
-        label = getattr(measure, "label", None)
-        if not isinstance(label, str):
-            raise InputError(
-                f"measure {entry.name} ({entry.value}) has no label; make it a dataclass with one and a __call__"
-            )
-        fit = isinstance(measure, type) and dataclasses.is_dataclass(measure)
-        if not fit:
-            raise InputError(
-                f"measure {entry.name} ({entry.value}) is not the class of a frozen dataclass; make it one"
-            )
-        if label.lower() in (name.lower() for name in found):
-            raise InputError(f"measure {entry.name} ({entry.value}) takes the label {label}, which is in use")
-        found[label] = measure
-    return found
+    """Every measure by its label: ours, and those of installed packages and plain files (see `residua.plugins`)."""
+    ours = {measure.label: measure for measure in MEASURES}
+    known = {label.lower() for label in ours}
+    theirs = plugins.brought(
+        "residua.measures",
+        taken=lambda label: label.lower() in known,
+        fit=lambda thing: isinstance(thing, type) and dataclasses.is_dataclass(thing),
+    )
+    return ours | theirs

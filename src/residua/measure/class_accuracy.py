@@ -6,10 +6,43 @@ from dataclasses import dataclass
 
 import torch
 
-from residua.classifier import Classifier
-from residua.outputs import logits
-from residua.reading import Reading
-from residua.task import ForgetTask
+from residua.data.task import ForgetTask
+from residua.explaining import HEAD, NEARER, Explanation
+from residua.measure._outputs import logits
+from residua.models.classifier import Classifier
+from residua.readings import Reading
+
+EXPLANATIONS = (
+    Explanation(
+        name="FTA",
+        title="Forget test accuracy",
+        box="black",
+        definition="Accuracy on the test images of the forgotten classes.",
+        formula="accuracy on the forget test set",
+        range="[0, 1]",
+        better=NEARER,
+        ideal="Retrain's: 0, since it never says a class that it never saw.",
+        blind=HEAD,
+        elsewhere="Forget accuracy, A_f^t; some report 1 minus it.",
+        source="Cotogni et al. 2023 (DUCK).",
+    ),
+    Explanation(
+        name="class_accuracy",
+        title="Accuracy class by class",
+        box="black",
+        definition=(
+            "Accuracy on the test images of each class; `.worst` is the lowest among retained classes."
+        ),
+        formula="accuracy on the test images of class c",
+        range="[0, 1]",
+        better=NEARER,
+        ideal="Retrain's.",
+        blind="What is behind the answers.",
+        elsewhere="Per-class accuracy.",
+        source="Ours.",
+        parts="classes",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +70,9 @@ class ClassAccuracy:
         elif task.scenario == "class":
             notes["FTA"] = "the test data hold no image of the forgotten classes"
         else:
-            notes["FTA"] = "samples were forgotten and no class, so there is no class to ask about"
+            notes["FTA"] = (
+                "single samples were forgotten, not classes, so there is no forgotten class to test"
+            )
         retained = torch.ones(task.classes, dtype=torch.bool)
         retained[forgotten] = False
         for c in range(task.classes):
@@ -45,8 +80,8 @@ class ClassAccuracy:
                 values[f"class_accuracy.{c}"] = float(right[c] / count[c])
             else:
                 notes[f"class_accuracy.{c}"] = f"the test data hold no image of class {c}"
-        asked = retained & (count > 0)
-        values["class_accuracy.worst"] = float((right[asked] / count[asked]).min())
+        kept = retained & (count > 0)
+        values["class_accuracy.worst"] = float((right[kept] / count[kept]).min())
         return Reading(
             values,
             {"right": right.numpy(), "count": count.numpy(), "retained": retained.numpy()},

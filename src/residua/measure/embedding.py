@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from sklearn.manifold import TSNE
 
-from residua.classifier import Classifier
-from residua.errors import InputError
-from residua.outputs import pooled
-from residua.reading import Reading
-from residua.task import ForgetTask
-from residua.training import seeded
+from residua.data.task import ForgetTask
+from residua.explaining import Explanation
+from residua.measure._outputs import pooled
+from residua.models.classifier import Classifier
+from residua.readings import Reading
+from residua.training.loop import seeded
+from residua.training.settings import Count, Seed, check_settings
+
+EXPLANATIONS = (
+    Explanation(
+        name="tsne",
+        title="t-SNE of the encoder's features",
+        aliases=("t-sne",),
+        box="white",
+        unit="number",
+        definition=(
+            "A picture: coordinates of samples in two dimensions, forgotten ones marked. "
+            "`.divergence` says how well two dimensions hold the neighbourhoods."
+        ),
+        formula="t-SNE of the encoder's output, PCA start",
+        range="divergence in [0, infinity)",
+        better="neither: look at the picture",
+        ideal="A picture like Retrain's, in which forgotten points scatter.",
+        blind="Distances between clusters mean nothing; it is for looking, not for deciding.",
+        source="van der Maaten and Hinton 2008; the paper, figure of t-SNE pictures.",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -25,17 +47,16 @@ class Embedding:
     `tsne.divergence` says how well two dimensions could hold the neighbourhoods (0 is perfect).
     """
 
-    most: int = 500
-    perplexity: float = 30.0
-    seed: int = 0
+    most: Annotated[int, Count("Samples in the picture, a fifth of them forgotten.", least=10)] = 500
+    perplexity: Annotated[float, Count("Neighbours that t-SNE keeps together.")] = 30.0
+    seed: Annotated[int, Seed()] = 0
 
     label = "tsne"
 
+    def __post_init__(self) -> None:
+        check_settings(self)
+
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
-        if self.most < 10 or self.perplexity < 1:
-            raise InputError(
-                f"most is {self.most} and perplexity {self.perplexity}, expected at least 10 and 1"
-            )
         with seeded(self.seed):
             forget = torch.randperm(len(task.forget))[: max(1, self.most // 5)].sort().values
             retain = torch.randperm(len(task.retain))[: self.most - len(forget)].sort().values

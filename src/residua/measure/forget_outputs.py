@@ -3,13 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from residua.classifier import Classifier, clone, reinitialise
+from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.outputs import log_probabilities
-from residua.reading import Reading
-from residua.task import ForgetTask
-from residua.training import seeded
+from residua.explaining import HEAD, NEARER, Explanation
+from residua.measure._outputs import log_probabilities
+from residua.models.classifier import Classifier, clone, reinitialise
+from residua.readings import Reading
+from residua.training.loop import seeded
+from residua.training.settings import Seed, check_settings
+
+EXPLANATIONS = (
+    Explanation(
+        name="entropy",
+        title="Entropy on the forget set",
+        box="black",
+        unit="nats",
+        definition="How undecided the model is about forgotten data, in nats.",
+        formula="mean over x of - sum_c p_c log p_c",
+        range="[0, ln classes]",
+        better=NEARER,
+        ideal="The reference's.",
+        blind=HEAD,
+        source="Ours.",
+    ),
+    Explanation(
+        name="confidence",
+        title="Confidence on the forget set",
+        box="black",
+        definition="The mean probability of the true class of forgotten data.",
+        formula="mean over (x, y) of p_y(x)",
+        range="[0, 1]",
+        better=NEARER,
+        ideal="The reference's: about 0 when a class is forgotten.",
+        blind=HEAD,
+        source="Ours.",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -20,9 +51,12 @@ class ForgetOutputs:
     The random network (drawn from `seed`) is the incompetent teacher that ZRF compares with.
     """
 
-    seed: int = 0
+    seed: Annotated[int, Seed("Seed of the random network that ZRF compares with.")] = 0
 
     label = "outputs"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         log_p = log_probabilities(model, task.forget)

@@ -6,18 +6,36 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from residua.classifier import Classifier, clone
-from residua.errors import InputError
-from residua.reading import Reading
-from residua.split import Batches, Split
-from residua.task import ForgetTask
-from residua.training import descend, seeded
+from residua.data.split import Batches, Split
+from residua.data.task import ForgetTask
+from residua.explaining import NEARER, Explanation
+from residua.models.classifier import Classifier, clone
+from residua.readings import Reading
+from residua.training.loop import descend, seeded
+from residua.training.settings import Choice, Count, Rate, Seed, Weight, check_settings
+
+EXPLANATIONS = (
+    Explanation(
+        name="relearning",
+        title="Accuracy before and after relearning",
+        box="black",
+        definition=(
+            "Accuracy on some of the forget set before (`.before`) and at the end (`.after`) of relearning."
+        ),
+        formula="accuracy on the forget samples that are followed",
+        range="[0, 1]",
+        better=NEARER,
+        ideal="The reference's.",
+        blind="As RT.",
+        source="Ours.",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -31,31 +49,31 @@ class Relearning:
     of at most `asked` forget samples, in eval mode.
     """
 
-    steps: int = 60
-    batch: int = 32
-    lr: float = 1e-3
-    momentum: float = 0.9
-    on: Literal["forget", "all"] = "forget"
-    asked: int = 100
-    seed: int = 0
+    steps: Annotated[int, Count("Most mini-batches.")] = 60
+    batch: Annotated[int, Count("Samples in a mini-batch.", least=2)] = 32
+    lr: Annotated[float, Rate("Learning rate.", tune=None)] = 1e-3
+    momentum: Annotated[float, Weight("Momentum of SGD.")] = 0.9
+    on: Annotated[
+        Literal["forget", "all"], Choice("What is trained on: the forget set, or all of the training data.")
+    ] = "forget"
+    asked: Annotated[int, Count("Most forget samples whose accuracy is followed.")] = 100
+    seed: Annotated[int, Seed()] = 0
 
     label = "relearning"
 
+    def __post_init__(self) -> None:
+        check_settings(self)
+
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
-        for name, least in {"steps": 1, "batch": 2, "asked": 1}.items():
-            if getattr(self, name) < least:
-                raise InputError(f"{name} is {getattr(self, name)}, expected at least {least}")
-        if self.on not in ("forget", "all"):
-            raise InputError(f"on is {self.on!r}, expected forget or all")
         with seeded(self.seed):
-            asked = _some(task.forget, self.asked)
+            sample = _some(task.forget, self.asked)
             relearned = clone(model)
-            x = torch.cat([x for x, _ in asked.batches(500, device=model.device)])
-            course = [_accuracy(relearned, x, asked.labels)]
+            x = torch.cat([x for x, _ in sample.batches(500, device=model.device)])
+            course = [_accuracy(relearned, x, sample.labels)]
 
             def look() -> None:
                 relearned.eval()
-                course.append(_accuracy(relearned, x, asked.labels))
+                course.append(_accuracy(relearned, x, sample.labels))
                 relearned.train()
 
             source = task.train if self.on == "all" else task.forget

@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from residua.classifier import Classifier
-from residua.errors import InputError
-from residua.outputs import pooled
-from residua.reading import Reading
-from residua.task import ForgetTask
-from residua.training import seeded
+from residua.data.task import ForgetTask
+from residua.explaining import NEARER, Explanation
+from residua.measure._outputs import pooled
+from residua.models.classifier import Classifier
+from residua.readings import Reading
+from residua.training.loop import seeded
+from residua.training.settings import Count, Seed, check_settings
+
+EXPLANATIONS = (
+    Explanation(
+        name="dimension",
+        title="Effective dimension of forgotten features",
+        box="white",
+        unit="number",
+        definition=(
+            "Over how many directions the forget samples spread in block l: a collapse shows as a fall."
+        ),
+        formula="(sum of variances)^2 / (sum of squared variances)",
+        range="[0, width of the block]",
+        better=NEARER,
+        ideal="The reference's.",
+        blind="Where the samples are relative to others.",
+        elsewhere="Participation ratio.",
+        source="Ours.",
+        parts="blocks",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -28,17 +50,16 @@ class Representation:
     after the mean of the retain samples is taken off. Turning or stretching the features changes nothing.
     """
 
-    most: int = 300
-    anchors: int = 64
-    seed: int = 0
+    most: Annotated[int, Count("Forget samples, and retain samples.", least=2)] = 300
+    anchors: Annotated[int, Count("Retain samples that the forget samples are described by.")] = 64
+    seed: Annotated[int, Seed()] = 0
 
     label = "representation"
 
+    def __post_init__(self) -> None:
+        check_settings(self)
+
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
-        if self.most < 2:
-            raise InputError(f"most is {self.most}, expected at least 2")
-        if self.anchors < 1:
-            raise InputError(f"anchors is {self.anchors}, expected at least 1")
         values, arrays = {}, {}
         raw: dict[str, dict[int, Tensor]] = {}
         for side, split in (("forget", task.forget), ("retain", task.retain)):

@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from residua.classifier import Classifier
+from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.reading import Reading
-from residua.task import ForgetTask
+from residua.explaining import Explanation
+from residua.models.classifier import Classifier
+from residua.readings import Reading
+from residua.training.settings import Count, Seed, check_settings
+
+EXPLANATIONS = (
+    Explanation(
+        name="weight_norm",
+        title="Length of the weights",
+        box="white",
+        unit="number",
+        definition="The length of all weights, and by part.",
+        formula="|w|_2",
+        range="[0, infinity)",
+        better="neither",
+        ideal="None; it puts distances into proportion.",
+        blind="Everything else.",
+        source="Ours.",
+        parts="whole",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -23,14 +43,15 @@ class WeightSketch:
     kept as it is. `weight_norm.PART` is the exact length. BatchNorm statistics do not count.
     """
 
-    dim: int = 5000
-    seed: int = 0
+    dim: Annotated[int, Count("Numbers that a part is folded into.")] = 5000
+    seed: Annotated[int, Seed()] = 0
 
     label = "weights"
 
+    def __post_init__(self) -> None:
+        check_settings(self)
+
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
-        if self.dim < 1:
-            raise InputError(f"dim is {self.dim}, expected at least 1")
         parts: dict[str, nn.Module] = {f"{i}": block for i, block in enumerate(model.blocks, start=1)}
         values, arrays = {}, {"fold": np.array([self.dim, self.seed])}
         for name, part in (parts | {"head": model.head}).items():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from residua.report.audit import AuditReport, IdiPart, audit_report, differences
+from residua.report.audit import audit_report
+from residua.report.audit_data import AuditReport, IdiPart
 from residua.report.calibration import calibration_figure, calibration_table
 from residua.report.catalogue import catalogue_table
 from residua.report.controls import control_reports, fooled_table, verdict_table
-from residua.report.information import information_table
+from residua.report.information import information_table, order_table
 from residua.report.likelihood_ratio import ulira_table
+from residua.report.meta import detector_table, detectors
 from residua.report.metrics import metrics_data, metrics_table
 from residua.report.table import Table, accuracy_table, setting_line
 from residua.report.unlearning import trajectory_table, unlearning_table
@@ -22,9 +24,11 @@ __all__ = [
     "calibration_table",
     "catalogue_table",
     "control_reports",
-    "differences",
+    "detector_table",
+    "detectors",
     "fooled_table",
     "information_table",
+    "order_table",
     "metrics_data",
     "metrics_table",
     "setting_line",

@@ -1,4 +1,4 @@
-"""The calibration of the ruler as a table and a figure."""
+"""The calibration of the estimator as a table and a figure."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ def calibration_table(records: Sequence[Record]) -> Table:
     """Truth, bias, spread and coverage of each problem."""
     rows = []
     for record in records:
-        problem, found = record.setting["problem"], record.readings["information"]
+        problem, reading = record.setting.problem or {}, record.readings["information"]
         rows.append(
             (
                 problem["name"],
                 str(problem["n"]),
                 str(problem["dimensions"]),
                 str(problem["labels"]),
-                f"{found['truth']:.4f}",
-                f"{found['bias']:+.4f}",
-                f"{found['spread']:.4f}",
-                f"{100 * found['coverage']:.0f}",
-                f"{found['repeats']:.0f}",
+                f"{reading['truth']:.4f}",
+                f"{reading['bias']:+.4f}",
+                f"{reading['spread']:.4f}",
+                f"{100 * reading['coverage']:.0f}",
+                f"{reading['repeats']:.0f}",
             )
         )
     return Table(
@@ -45,14 +45,14 @@ def calibration_figure(records: Sequence[Record], path: Path) -> None:
         raise InputError("drawing needs matplotlib, which is missing; install residua[figures]") from error
     figure = Figure(figsize=(11, 5), layout="constrained")
     left, right = figure.subplots(1, 2)
-    names = [record.setting["problem"]["name"] for record in records]
+    names = [record.name for record in records]
     for record in records:
-        found = record.readings["information"]
-        ceiling = found["ceiling"]
+        reading = record.readings["information"]
+        ceiling = reading["ceiling"]
         left.errorbar(
-            found["truth"] / ceiling,
-            found["mean"] / ceiling,
-            yerr=2 * found["spread"] / ceiling,
+            reading["truth"] / ceiling,
+            reading["mean"] / ceiling,
+            yerr=2 * reading["spread"] / ceiling,
             fmt="o",
             ms=4,
         )

@@ -2,71 +2,109 @@
 
 from __future__ import annotations
 
+import re
+import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from residua.compare import Rules
-from residua.compare.verdict import WORDS, Word
+from residua.compare.verdicts import WORDS, Word
 from residua.record import Record
-from residua.report.audit import AuditReport, audit_report
+from residua.report.audit import audit_report
+from residua.report.audit_data import AuditReport, reference_role
 from residua.report.metrics import headlines
 from residua.report.table import Table, setting_line
 
 REFERENCE = "Retrain"
-# What must hold of each control: at most, or at least, this share of seeds gets the word.
-BARS: dict[str, tuple[tuple[Word, str, float], ...]] = {
-    "Original": (("FORGOTTEN", "at most", 0.05),),
-    "HD": (("FORGOTTEN", "at most", 0.05),),
-    "Masking": (("FORGOTTEN", "at most", 0.05),),
-    "Router": (("FORGOTTEN", "at most", 0.05),),
-    "Second Retrain": (
-        ("FORGOTTEN", "at least", 0.85),
-        ("NOT_FORGOTTEN", "at most", 0.05),
-        ("SHALLOW", "at most", 0.05),
-    ),
-    "Random": (("FORGOTTEN", "at most", 0.0),),
+FURTHER = "Further Retrain"
+# How a reference is called: Retrain, Retrain 2, ...
+REFERENCES = re.compile(r"Retrain( [2-9]| [1-9]\d+)?")
+# What must hold of each control: at most, or at least, this share of seeds gets one of the words.
+Bar = tuple[tuple[Word, ...], str, float]
+NEVER_CLEARED: tuple[Bar, ...] = ((("FORGOTTEN", "OVER_UNLEARNED"), "at most", 0.05),)
+RETRAINED: tuple[Bar, ...] = (
+    (("FORGOTTEN",), "at least", 0.85),
+    (("NOT_FORGOTTEN", "SHALLOW"), "at most", 0.05),
+)
+KNOWING = (
+    "Original", "HD", "Masking", "Router", "Rescaled", "Mixed", "Oblique", "Scrambled", "Outliers", "Faint copy",
+    "Still answers", "Defeat device",
+)  # fmt: skip
+BARS: dict[str, tuple[Bar, ...]] = {
+    **dict.fromkeys(KNOWING, NEVER_CLEARED),
+    **dict.fromkeys((FURTHER, "Second Retrain", "Retrain again"), RETRAINED),
+    "Random": ((("FORGOTTEN",), "at most", 0.0),),
 }
+# Where samples are forgotten, evidence may not be enough to clear, but must not accuse.
+BARS_OF_SAMPLES = BARS | {FURTHER: RETRAINED[1:]}
 
 
 def control_reports(records: Sequence[Record], rules: Rules) -> list[AuditReport]:
-    """The audit of each control of each seed, against that seed's Original and Retrain.
+    """The audit of each control of each seed, against that seed's Original and its references.
 
     Everything in the tables follows from these; the records, which are many times as large, are named in them by hash.
     """
-    found = []
-    for seed, of in _by_seed(records).items():
-        if not {"Original", REFERENCE} <= set(of):
+    reports = []
+    for seed, rows in _by_seed(records).items():
+        references = sorted(
+            (row for row in rows if REFERENCES.fullmatch(row)), key=lambda row: (len(row), row)
+        )
+        if "Original" not in rows or not references:
             continue
-        for row, record in of.items():
-            if row != REFERENCE:
-                roles = {"unlearned": record, "original": of["Original"], "reference": of[REFERENCE]}
+        zeros = {reference_role(i): rows[row] for i, row in enumerate(references, start=1)}
+        for row, record in rows.items():
+            if row not in references:
+                roles = {"unlearned": record, "original": rows["Original"]} | zeros
                 about = {"control": row, "seed": seed, "setting": setting_line(record).split(", seed ")[0]}
-                found.append(audit_report(roles, rules=rules, about=about))
-    return found
+                reports.append(audit_report(roles, rules=rules, about=about))
+    return reports
 
 
 def verdict_table(reports: Sequence[AuditReport]) -> Table:
     """How often each control gets each word, and whether that is within its bar."""
+    samples = (reports[0].about.get("task") or {}).get("scenario") == "random"
+    bars = BARS_OF_SAMPLES if samples else BARS
     rows = []
     for row in dict.fromkeys(report.about["control"] for report in reports):
         words = Counter(report.verdict for report in reports if report.about["control"] == row)
         total = sum(words.values())
-        held = [
-            words[word] / total <= share if side == "at most" else words[word] / total >= share
-            for word, side, share in BARS.get(row, ())
-        ]
-        bar = "; ".join(f"{word} {side} {100 * share:.0f} %" for word, side, share in BARS.get(row, ()))
+        held, texts = [], []
+        for names, side, most in bars.get(row, ()):
+            share = sum(words[name] for name in names) / total
+            held.append(share <= most if side == "at most" else share >= most)
+            texts.append(f"{' or '.join(names)} {side} {100 * most:.0f} %")
         kept = ("met" if all(held) else "MISSED") if held else ""
-        rows.append((row, *(str(words[word]) for word in WORDS), bar, kept))
+        rows.append((row, *(str(words[word]) for word in WORDS), "; ".join(texts), kept))
     seeds = len({report.about["seed"] for report in reports})
-    rules = reports[0].settings
     return Table(
         title=f"{reports[0].about['setting']}: verdicts on models whose truth is known, {seeds} seeds",
         columns=("Model", *WORDS, "Bar", ""),
         rows=tuple(rows),
-        note=f"Margin {rules['margin']:g}, level {rules['level']:g}, utility {rules['utility']:g}. Each seed has its "
-        f"own Original and {REFERENCE}.",
+        note=_note(reports),
     )
+
+
+def _note(reports: Sequence[AuditReport]) -> str:
+    """The rules, and how often the interval of a further retrained model holds 0."""
+    rules = reports[0].settings
+    first = reports[0].inside
+    lines = [
+        f"Tolerance {first.tolerance:g}" if first else "No IDI",
+        f"level {rules['level']:g}, utility {rules['utility']:g}. Each seed has its own Original and "
+        f"{first.references if first else 1} reference(s).",
+    ]
+    text = ", ".join(lines)
+    further = [r for r in reports if r.about["control"] in (FURTHER, "Second Retrain", "Retrain again")]
+    intervals = [r.idi.interval for r in further if r.idi is not None and r.idi.interval is not None]
+    if intervals:
+        holds = sum(low <= 0 <= high for low, high in intervals)
+        text += f" The 95 % interval of a further retrained model's IDI holds 0 in {holds} of {len(intervals)} seeds."
+    resolutions = [
+        r.inside.resolution for r in further if r.inside is not None and r.inside.resolution is not None
+    ]
+    if resolutions:
+        text += f" Median resolution {statistics.median(resolutions):.2f}."
+    return text
 
 
 def fooled_table(reports: Sequence[AuditReport]) -> Table:
@@ -76,7 +114,7 @@ def fooled_table(reports: Sequence[AuditReport]) -> Table:
     Original and the reference apart at all; `none` if there are none.
     """
     names = headlines(
-        list(dict.fromkeys(n for report in reports for of in report.metrics.values() for n in of))
+        list(dict.fromkeys(n for report in reports for of_role in report.metrics.values() for n in of_role))
     )
     shown = dict.fromkeys(r.about["control"] for r in reports if r.about["control"] != "Original")
     rows = []
@@ -92,20 +130,22 @@ def fooled_table(reports: Sequence[AuditReport]) -> Table:
         columns=("Metric", *shown),
         rows=tuple(rows),
         note="A metric that shows 100 for HD, Masking, Router or Smoothing is fooled by it: those know all that "
-        "Original knows. One that shows 0 for a second Retrain fails an innocent model.",
+        "Original knows. One that shows 0 for a second Retrain fails a retrained model.",
     )
 
 
 def _nearer(seeds: Sequence[Mapping[str, Mapping[str, float]]], name: str) -> Iterator[bool]:
-    for of in seeds:
-        if all(name in of[role] for role in ("unlearned", "original", "reference")):
-            value, original, reference = (of[role][name] for role in ("unlearned", "original", "reference"))
+    for of_seed in seeds:
+        if all(name in of_seed[role] for role in ("unlearned", "original", "reference")):
+            value, original, reference = (
+                of_seed[role][name] for role in ("unlearned", "original", "reference")
+            )
             if abs(original - reference) > 1e-9:
                 yield abs(value - reference) < abs(value - original)
 
 
 def _by_seed(records: Sequence[Record]) -> dict[int, dict[str, Record]]:
-    found: dict[int, dict[str, Record]] = {}
+    rows: dict[int, dict[str, Record]] = {}
     for record in records:
-        found.setdefault(record.seeds["training"], {})[record.method["label"]] = record
-    return found
+        rows.setdefault(record.seeds["training"], {})[record.method.label] = record
+    return rows

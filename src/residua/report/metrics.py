@@ -1,29 +1,29 @@
-"""Metrics of several models side by side, with the better side in words."""
+"""Metrics of several models side by side, with the better direction in words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from residua.explanations import EXPLANATIONS, explained
-from residua.reading import Reading
+from residua.compare.explanations import explained, explanations
+from residua.readings import Reading
 from residua.report.table import Table
 
 
-def metrics_table(found: Mapping[str, Reading], *, title: str, full: bool = False) -> Table:
-    """One row a metric, one column a model; per cent where the metric is a share.
+def metrics_table(readings: Mapping[str, Reading], *, title: str, full: bool = False) -> Table:
+    """One row per metric, one column per model; per cent where the metric is a share.
 
     Metrics with many parts show the last block, the worst class or the whole only, unless `full`.
     """
-    names = ordered(found)
+    names = ordered(readings)
     shown = names if full else headlines(names)
     missing = {
-        name: reading.notes[name] for reading in found.values() for name in reading.notes if name in shown
+        name: reading.notes[name] for reading in readings.values() for name in reading.notes if name in shown
     }
     rows = []
     for name in shown:
         entry = explained(name)
         label = f"{name} %" if entry and entry.unit == "share" else name
-        cells = (_cell(reading, name) for reading in found.values())
+        cells = (_cell(reading, name) for reading in readings.values())
         rows.append((label, *cells, entry.side(name) if entry else ""))
     notes = [f"{name}: {why}." for name, why in missing.items()]
     hidden = len(names) - len(shown)
@@ -32,23 +32,23 @@ def metrics_table(found: Mapping[str, Reading], *, title: str, full: bool = Fals
             f"{hidden} more numbers (blocks, classes, attackers): --json, --csv, or ask for a metric by name."
         )
     notes.append("What a metric means and cannot see: residua explain NAME.")
-    return Table(title, ("Metric", *found, "Better"), tuple(rows), "\n".join(notes))
+    return Table(title, ("Metric", *readings, "Better"), tuple(rows), "\n".join(notes))
 
 
-def metrics_data(found: Mapping[str, Reading]) -> Table:
+def metrics_data(readings: Mapping[str, Reading]) -> Table:
     """The same as data: every number in full, shares in [0, 1]; empty where there is none."""
     rows = []
-    for name in ordered(found):
+    for name in ordered(readings):
         entry = explained(name)
-        cells = (repr(r.values[name]) if name in r.values else "" for r in found.values())
+        cells = (repr(r.values[name]) if name in r.values else "" for r in readings.values())
         rows.append((name, *cells, entry.unit if entry else "", entry.side(name) if entry else ""))
-    return Table("", ("metric", *found, "unit", "better"), tuple(rows))
+    return Table("", ("metric", *readings, "unit", "better"), tuple(rows))
 
 
-def ordered(found: Mapping[str, Reading]) -> list[str]:
+def ordered(readings: Mapping[str, Reading]) -> list[str]:
     """Every name that some model has a value of, or a reason for none, in the order of the explanations."""
-    names = dict.fromkeys(name for reading in found.values() for name in (*reading.values, *reading.notes))
-    places = {entry.name: place for place, entry in enumerate(EXPLANATIONS)}
+    names = dict.fromkeys(name for reading in readings.values() for name in (*reading.values, *reading.notes))
+    places = {entry.name: place for place, entry in enumerate(explanations())}
 
     def place(name: str) -> tuple[int, bool]:
         entry = explained(name)

@@ -14,7 +14,7 @@ def unlearning_table(record: Record) -> Table:
         (label, *(f"{100 * record.readings[reading][name]:.1f}" for name in NAMES), spent)
         for label, reading, spent in (
             ("Original", "original accuracy", ""),
-            (record.method["label"], "accuracy", f"{record.seconds['RTE']:.1f}"),
+            (record.method.label, "accuracy", f"{record.seconds['RTE']:.1f}"),
         )
     ]
     return Table(
@@ -28,7 +28,7 @@ def unlearning_table(record: Record) -> Table:
 def trajectory_table(record: Record) -> Table:
     """UA, RA, TA after each epoch, in per cent."""
     return Table(
-        title=f"{record.method['label']}, epoch by epoch",
+        title=f"{record.method.label}, epoch by epoch",
         columns=("Epoch", "UA %", "RA %", "TA %"),
         rows=tuple(
             (str(i), *(f"{100 * value:.1f}" for value in row))

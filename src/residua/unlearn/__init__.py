@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from importlib.metadata import entry_points
 from typing import Any, Protocol
 
-from residua.classifier import Classifier
+from residua import plugins
+from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.task import ForgetTask
+from residua.models.classifier import Classifier
+from residua.unlearn._traits import Traits, traits
 from residua.unlearn.bad_teacher import BadTeacher
 from residua.unlearn.boundary import BoundaryExpand, BoundaryShrink
 from residua.unlearn.cola import Cola, ColaPlus
@@ -47,10 +48,12 @@ __all__ = [
     "Saliency",
     "Scrub",
     "SynapticDampening",
+    "Traits",
     "Unlearner",
     "Unsir",
     "find",
     "methods",
+    "traits",
 ]
 
 
@@ -58,7 +61,7 @@ class Unlearner(Protocol):
     """A frozen dataclass whose fields are hyperparameters and whose call makes one model of another.
 
     `original` is never changed. Randomness comes from PyTorch's global generator, which the
-    caller seeds.
+    caller seeds. Class attributes may set `Traits`.
     """
 
     @property
@@ -95,44 +98,23 @@ METHODS: tuple[Unlearner, ...] = (
 
 
 def methods() -> dict[str, Unlearner]:
-    """Every method by its label: ours, and those of installed packages.
-
-    A package adds its own by an entry point in the group `residua.unlearners` that names a frozen
-    dataclass (or an instance of one).
-    """
-    found = {method.label: method for method in METHODS}
-    for entry in sorted(entry_points(group="residua.unlearners"), key=lambda entry: entry.name):
-        try:
-            loaded = entry.load()
-            method = loaded() if isinstance(loaded, type) else loaded
-            label = method.label
-            fit = dataclasses.is_dataclass(method) and callable(method) and isinstance(label, str)
-        except Exception as error:
-            raise InputError(
-                f"the entry point {entry.name} = {entry.value} in residua.unlearners cannot be used ({error}); "
-                "repair or uninstall the package that declares it"
-            ) from error
-        if not fit:
-            raise InputError(
-                f"the entry point {entry.name} = {entry.value} in residua.unlearners names no method; make it a "
-                "frozen dataclass with a label and a __call__"
-            )
-        # As `find` looks: letters of either size are the same, and every k is ours.
-        if label.lower() in (name.lower() for name in found) or _of_any_k(label):
-            raise InputError(
-                f"the entry point {entry.name} = {entry.value} brings a method named {label}, which is taken; "
-                "rename its label"
-            )
-        found[label] = method
-    return found
+    """Every method by its label: ours, and those of installed packages and plain files (see `residua.plugins`)."""
+    ours = {method.label: method for method in METHODS}
+    known = {label.lower() for label in ours}
+    theirs = plugins.brought(
+        "residua.unlearners",
+        taken=lambda label: label.lower() in known or _of_any_k(label) is not None,
+        fit=lambda thing: _instance(thing) is not None,
+    )
+    return ours | {label: method for label, thing in theirs.items() if (method := _instance(thing))}
 
 
 def find(label: str, **fields: Any) -> Unlearner:
-    """The method that the paper prints as `label`, with these hyperparameters. EU and CF go by any k."""
-    known = {name.lower(): method for name, method in methods().items()}
-    method = known.get(label.lower()) or _of_any_k(label)
-    if method is None:
-        raise InputError(f"method {label!r} is unknown; choose one of {', '.join(methods())}")
+    """The method that the paper prints as `label`, ignoring case, with these hyperparameters.
+
+    EU and CF are there for any k. `module:Class` and `path/to/file.py:Class` name a method of your own.
+    """
+    method = _named(label) if ":" in label else _labelled(label)
     own = [field.name for field in dataclasses.fields(method)]  # type: ignore[arg-type]
     for name in fields:
         if name not in own:
@@ -142,10 +124,34 @@ def find(label: str, **fields: Any) -> Unlearner:
     return dataclasses.replace(method, **fields)  # type: ignore[type-var]
 
 
+def _labelled(label: str) -> Unlearner:
+    known = {name.lower(): method for name, method in methods().items()}
+    method = known.get(label.lower()) or _of_any_k(label)
+    if method is None:
+        raise InputError(f"method {label!r} is unknown; choose one of {', '.join(methods())}")
+    return method
+
+
+def _named(label: str) -> Unlearner:
+    method = _instance(plugins.named(label))
+    if method is None:
+        raise InputError(
+            f"{label} is not a method; make it a frozen dataclass with a label and a __call__(original, task)"
+        )
+    return method
+
+
+def _instance(thing: Any) -> Unlearner | None:
+    """A method, of its class or as it is; None for what is not a method."""
+    method: Any = thing() if isinstance(thing, type) and dataclasses.is_dataclass(thing) else thing
+    fit = dataclasses.is_dataclass(method) and callable(method) and not isinstance(method, type)
+    return method if fit and isinstance(getattr(method, "label", None), str) else None
+
+
 def _of_any_k(label: str) -> Unlearner | None:
     """EU-7, CF-3: the tables have two k, the methods any."""
-    found = re.fullmatch(r"(eu|cf)-(\d{1,4})", label.lower())
-    if found is None:
+    match = re.fullmatch(r"(eu|cf)-(\d{1,4})", label.lower())
+    if match is None:
         return None
-    k = int(found[2])
-    return ExactLast(k=k) if found[1] == "eu" else CatastrophicLast(k=k)
+    k = int(match[2])
+    return ExactLast(k=k) if match[1] == "eu" else CatastrophicLast(k=k)

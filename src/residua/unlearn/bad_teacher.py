@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from residua.classifier import Classifier, clone, freeze, reinitialise
-from residua.errors import InputError
-from residua.losses import distillation
-from residua.streams import shuffled
-from residua.task import ForgetTask
-from residua.training import check_settings, descend
+from residua.data.task import ForgetTask
+from residua.models.classifier import Classifier, clone, freeze, reinitialise
+from residua.training.loop import descend
+from residua.training.losses import distillation
+from residua.training.settings import Batch, Crop, Epochs, Flip, Rate, Share, Temperature, check_settings
+from residua.training.streams import shuffled
 
 
 @dataclass(frozen=True)
@@ -23,20 +24,18 @@ class BadTeacher:
     `retain_share` of the retain set, which gives the forget set more weight.
     """
 
-    epochs: int = 10
-    lr: float = 1e-5
-    batch: int = 256
-    temperature: float = 1.0
-    retain_share: float = 1.0
-    crop: int = 4
-    flip: bool = True
+    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 10
+    lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 1e-5
+    batch: Batch = 256
+    temperature: Annotated[float, Temperature("Temperature of the softmax that is matched.")] = 1.0
+    retain_share: Annotated[float, Share("Share of the retain set that is used.")] = 1.0
+    crop: Crop = 4
+    flip: Flip = True
 
     label = "Bad-T"
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if not 0 < self.retain_share <= 1:
-            raise InputError(f"retain_share is {self.retain_share}, expected above 0 and up to 1")
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
         model = clone(original)

@@ -3,34 +3,46 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from residua.classifier import Classifier, clone, freeze
+from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.streams import likeliest, other_labels, shuffled
-from residua.task import ForgetTask
-from residua.training import Loss, check_settings, descend
+from residua.models.classifier import Classifier, clone, freeze
+from residua.training.loop import Loss, descend
+from residua.training.settings import (
+    Batch,
+    Crop,
+    Epochs,
+    Flip,
+    Momentum,
+    Rate,
+    Weight,
+    WeightDecay,
+    check_settings,
+)
+from residua.training.streams import likeliest, other_labels, shuffled
 
 
 @dataclass(frozen=True)
 class BoundaryShrink:
-    """Each forget sample is taught as the class that lies nearest: what Original calls it after one step
+    """Each forget sample is taught as the nearest class: what Original calls it after one step
     of `step` (in pixels of [0, 1]) along the sign of its gradient,
 
         y' = argmax_{c != y} Original(x + step sign(grad_x CE(Original(x), y)))_c.
     """
 
-    epochs: int = 10
-    lr: float = 1e-5
-    batch: int = 64
-    step: float = 0.1
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    crop: int = 4
-    flip: bool = True
+    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 10
+    lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 1e-5
+    batch: Batch = 64
+    step: Annotated[float, Weight("Size of the adversarial step in pixels of [0, 1].")] = 0.1
+    momentum: Momentum = 0.9
+    weight_decay: WeightDecay = 5e-4
+    crop: Crop = 4
+    flip: Flip = True
 
     label = "Boundary Shrink"
 
@@ -47,6 +59,7 @@ class BoundaryShrink:
             x = x.requires_grad_(True)
             (slope,) = torch.autograd.grad(F.cross_entropy(teacher(x), y), x)
             x = x.detach()
+            # Differs from the reference: the moved image is not clamped to [0, 1].
             with torch.no_grad():
                 nearest = likeliest(teacher(x + step * slope.sign()), allowed[y])
             return F.cross_entropy(model(x), nearest)
@@ -59,13 +72,13 @@ class BoundaryShrink:
 class BoundaryExpand:
     """The forget samples are taught as a class that did not exist, and that class is dropped afterwards."""
 
-    epochs: int = 10
-    lr: float = 1e-5
-    batch: int = 64
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    crop: int = 4
-    flip: bool = True
+    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 10
+    lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 1e-5
+    batch: Batch = 64
+    momentum: Momentum = 0.9
+    weight_decay: WeightDecay = 5e-4
+    crop: Crop = 4
+    flip: Flip = True
 
     label = "Boundary Expand"
 
@@ -98,6 +111,7 @@ class BoundaryExpand:
 def _learn(
     settings: BoundaryShrink | BoundaryExpand, model: Classifier, task: ForgetTask, loss: Loss
 ) -> None:
+    # Differs from the reference: weights decay by 5e-4; the public code has no weight decay.
     descend(
         model,
         shuffled(task.forget, settings.batch, model.device, settings.crop, settings.flip),

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
-from residua.classifier import Classifier, clone, freeze, reinitialise
-from residua.errors import InputError
-from residua.losses import supervised_contrastive
-from residua.split import Split
-from residua.streams import Contrasted, SideBySide, likeliest, other_labels, shuffled
-from residua.task import ForgetTask
-from residua.training import check_settings, descend
+from residua.data.split import Split
+from residua.data.task import ForgetTask
+from residua.models.classifier import Classifier, clone, freeze, reinitialise
+from residua.training.loop import descend
+from residua.training.losses import supervised_contrastive
+from residua.training.settings import (
+    Batch,
+    Choice,
+    Count,
+    Crop,
+    Epochs,
+    Flip,
+    ForgetBatch,
+    Rate,
+    RetainBatch,
+    Temperature,
+    check_settings,
+)
+from residua.training.streams import Contrasted, SideBySide, likeliest, other_labels, shuffled
 
 Pseudo = Literal["original", "current"]
 
@@ -28,25 +40,27 @@ class Cola:
     The paper leaves the temperature open; 0.07 on the unit sphere, without a projector, is SupCon's.
     """
 
-    collapse_epochs: int = 10
-    align_epochs: int = 10
-    collapse_lr: float = 2e-4
-    align_lr: float = 5e-6
-    batch: int = 64
-    temperature: float = 0.07
-    views: int = 1
-    balanced: bool = False
-    crop: int = 4
-    flip: bool = True
+    collapse_epochs: Annotated[int, Epochs("Epochs of the collapse phase.", stronger="more")] = 10
+    align_epochs: Annotated[int, Epochs("Epochs of the align phase.")] = 10
+    collapse_lr: Annotated[float, Rate("Learning rate of the collapse phase.", stronger="more")] = 2e-4
+    align_lr: Annotated[float, Rate("Learning rate of the align phase.")] = 5e-6
+    batch: Batch = 64
+    temperature: Annotated[float, Temperature("Temperature of the contrastive loss.")] = 0.07
+    views: Annotated[int, Count("Crops of each sample in a contrastive batch.", most=2)] = 1
+    balanced: Annotated[bool, Choice("Contrastive batches with equally many samples of each class.")] = False
+    crop: Crop = 4
+    flip: Flip = True
 
     label = "COLA"
 
     def __post_init__(self) -> None:
-        _check(self)
+        check_settings(self)
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
         model = clone(original)
 
+        # Differs from the reference: one view per sample by default, and anchors without a positive are left out; SupCon's
+        # public code has two views and divides by zero there. Under bfloat16 the similarities are bfloat16 too.
         def contrast(model: Classifier, x: Tensor, y: Tensor) -> Tensor:
             return supervised_contrastive(model.encode(x), y, self.temperature)
 
@@ -71,25 +85,23 @@ class ColaPlus:
     (`pseudo="current"`).
     """
 
-    collapse_epochs: int = 10
-    align_epochs: int = 10
-    collapse_lr: float = 2e-4
-    align_lr: float = 1e-4
-    retain_batch: int = 32
-    forget_batch: int = 64
-    temperature: float = 0.07
-    pseudo: Pseudo = "original"
-    views: int = 1
-    balanced: bool = False
-    crop: int = 4
-    flip: bool = True
+    collapse_epochs: Annotated[int, Epochs("Epochs of the collapse phase.", stronger="more")] = 10
+    align_epochs: Annotated[int, Epochs("Epochs of the align phase.")] = 10
+    collapse_lr: Annotated[float, Rate("Learning rate of the collapse phase.", stronger="more")] = 2e-4
+    align_lr: Annotated[float, Rate("Learning rate of the align phase.")] = 1e-4
+    retain_batch: RetainBatch = 32
+    forget_batch: ForgetBatch = 64
+    temperature: Annotated[float, Temperature("Temperature of the contrastive loss.")] = 0.07
+    pseudo: Annotated[Pseudo, Choice("Whose most likely other label a forget sample gets.")] = "original"
+    views: Annotated[int, Count("Crops of each sample in a contrastive batch.", most=2)] = 1
+    balanced: Annotated[bool, Choice("Contrastive batches with equally many samples of each class.")] = False
+    crop: Crop = 4
+    flip: Flip = True
 
     label = "COLA+"
 
     def __post_init__(self) -> None:
-        _check(self)
-        if self.pseudo not in ("original", "current"):
-            raise InputError(f"pseudo {self.pseudo!r} is unknown; choose original or current")
+        check_settings(self)
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
         model = clone(original)
@@ -98,9 +110,11 @@ class ColaPlus:
 
         def contrast(model: Classifier, x: Tensor, y: Tensor, x_f: Tensor, y_f: Tensor) -> Tensor:
             z, z_f = model.encode(torch.cat([x, x_f])).split([len(x), len(x_f)])
+            # Differs from the paper: by default the label comes from Original, as in the paper's text; its algorithm takes
+            # it from the model as it is (`pseudo="current"`).
             with torch.no_grad():
-                said = teacher(x_f) if self.pseudo == "original" else model.head(z_f)
-                other = likeliest(said, allowed[y_f])
+                logits = teacher(x_f) if self.pseudo == "original" else model.head(z_f)
+                other = likeliest(logits, allowed[y_f])
             return supervised_contrastive(torch.cat([z, z_f]), torch.cat([y, other]), self.temperature)
 
         descend(
@@ -115,12 +129,6 @@ class ColaPlus:
         )
         _align(self, model, task.retain, self.retain_batch)
         return model
-
-
-def _check(settings: Cola | ColaPlus) -> None:
-    check_settings(settings)
-    if settings.views not in (1, 2):
-        raise InputError(f"views is {settings.views}, expected 1 or 2")
 
 
 def _contrasted(settings: Cola | ColaPlus, split: Split, batch: int, device: torch.device) -> Contrasted:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 
-from residua.classifier import Classifier, clone
-from residua.streams import shuffled
-from residua.task import ForgetTask
-from residua.training import check_settings, descend
+from residua.data.task import ForgetTask
+from residua.models.classifier import Classifier, clone
+from residua.training.loop import descend
+from residua.training.settings import Batch, Crop, Epochs, Flip, Rate, check_settings
+from residua.training.streams import shuffled
 
 
 @dataclass(frozen=True)
 class FineTune:
     """Cross-entropy on the retain set with Adam."""
 
-    epochs: int = 25
-    lr: float = 1e-5
-    batch: int = 64
-    crop: int = 4
-    flip: bool = True
+    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 25
+    lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 1e-5
+    batch: Batch = 64
+    crop: Crop = 4
+    flip: Flip = True
 
     label = "FT"
 

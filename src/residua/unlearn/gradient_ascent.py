@@ -4,33 +4,48 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 import torch
 
-from residua.classifier import Classifier, clone
-from residua.losses import descent_and_ascent
-from residua.streams import SideBySide, shuffled
-from residua.task import ForgetTask
-from residua.training import check_settings, descend
+from residua.data.task import ForgetTask
+from residua.models.classifier import Classifier, clone
+from residua.training.loop import descend
+from residua.training.losses import descent_and_ascent
+from residua.training.settings import (
+    Crop,
+    Epochs,
+    Flip,
+    ForgetBatch,
+    Momentum,
+    Rate,
+    RetainBatch,
+    Weight,
+    WeightDecay,
+    check_settings,
+)
+from residua.training.streams import SideBySide, shuffled
 
 
 @dataclass(frozen=True)
 class GradientAscent:
     """alpha CE(retain) - (1 - alpha) CE(forget), one step for each retain batch.
 
-    The forget batches are shuffled anew each time they run out. The paper leaves alpha open; the
+    The forget batches are shuffled again each time they run out. The paper leaves alpha open; the
     public code has 0.95 and 0.9999.
     """
 
-    epochs: int = 10
-    lr: float = 2e-3
-    retain_batch: int = 64
-    forget_batch: int = 16
-    alpha: float = 0.95
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    crop: int = 4
-    flip: bool = True
+    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 10
+    lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 2e-3
+    retain_batch: RetainBatch = 64
+    forget_batch: ForgetBatch = 16
+    alpha: Annotated[float, Weight("Weight of the retain loss; the forget loss has 1 - alpha.", most=1)] = (
+        0.95
+    )
+    momentum: Momentum = 0.9
+    weight_decay: WeightDecay = 5e-4
+    crop: Crop = 4
+    flip: Flip = True
 
     label = "GA"
 
@@ -41,6 +56,8 @@ class GradientAscent:
         model = clone(original)
         retain = shuffled(task.retain, self.retain_batch, model.device, self.crop, self.flip)
         forget = shuffled(task.forget, self.forget_batch, model.device, self.crop, self.flip)
+        # Differs from the reference: forget batches are shuffled again whenever they run out; a cycle over the loader,
+        # as in public code, would repeat its first pass.
         descend(
             model,
             SideBySide(retain, forget),

@@ -1,19 +1,21 @@
-"""HD: only the last layer learns to be silent. It fools every test of outputs."""
+"""HD: only the last layer learns to be silent. It fools most tests of outputs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from residua.classifier import Classifier, clone, freeze, thaw
-from residua.losses import descent_and_ascent, kl_divergence
-from residua.streams import SideBySide, shuffled
-from residua.task import ForgetTask
-from residua.training import check_settings, descend
+from residua.data.task import ForgetTask
+from residua.models.classifier import Classifier, clone, freeze, thaw
+from residua.training.loop import descend
+from residua.training.losses import descent_and_ascent, kl_divergence
+from residua.training.settings import Batch, Crop, Epochs, Flip, Rate, Weight, check_settings
+from residua.training.streams import SideBySide, shuffled
 
 
 @dataclass(frozen=True)
@@ -28,14 +30,21 @@ class HeadDistillation:
     alpha CE(retain) - (1 - alpha) CE(forget).
     """
 
-    epochs: int = 1
-    lr: float = 1e-2
-    batch: int = 128
-    alpha: float = 0.9
-    crop: int = 4
-    flip: bool = True
+    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 1
+    lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 1e-2
+    batch: Batch = 128
+    alpha: Annotated[
+        float,
+        Weight(
+            "Weight of the retain loss when samples are forgotten; the forget loss has 1 - alpha.", most=1
+        ),
+    ] = 0.9
+    crop: Crop = 4
+    flip: Flip = True
 
     label = "HD"
+    keeps_encoder = True
+    quick = True
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -49,9 +58,9 @@ class HeadDistillation:
 
         def masked(model: Classifier, x: Tensor, _: Tensor) -> Tensor:
             z = model.encode(x)
-            said = teacher(z).float()
-            said[:, list(task.forgotten)] = -torch.inf
-            return kl_divergence(model.head(z), F.softmax(said, dim=1))
+            target = teacher(z).float()
+            target[:, list(task.forgotten)] = -torch.inf
+            return kl_divergence(model.head(z), F.softmax(target, dim=1))
 
         if task.scenario == "class":
             everything = shuffled(task.train, self.batch, model.device, self.crop, self.flip)

@@ -4,29 +4,41 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import count
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from residua.classifier import Classifier, clone
-from residua.streams import shuffled
-from residua.task import ForgetTask
-from residua.training import check_settings, descend
+from residua.data.task import ForgetTask
+from residua.models.classifier import Classifier, clone
+from residua.training.loop import descend
+from residua.training.settings import (
+    Batch,
+    Crop,
+    Epochs,
+    Flip,
+    Momentum,
+    Rate,
+    Weight,
+    WeightDecay,
+    check_settings,
+)
+from residua.training.streams import shuffled
 
 
 @dataclass(frozen=True)
 class L1Sparse:
     """CE(retain) + a_e ||theta||_1, with a_e falling linearly from alpha to 0 over the epochs."""
 
-    epochs: int = 10
-    lr: float = 2e-4
-    batch: int = 64
-    alpha: float = 1e-4
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    crop: int = 4
-    flip: bool = True
+    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 10
+    lr: Annotated[float, Rate("Learning rate.", stronger="more", tune=(1e-5, 1e-1))] = 2e-4
+    batch: Batch = 64
+    alpha: Annotated[float, Weight("Weight of the l1 norm at the beginning.")] = 1e-4
+    momentum: Momentum = 0.9
+    weight_decay: WeightDecay = 5e-4
+    crop: Crop = 4
+    flip: Flip = True
 
     label = "l1-sparse"
 

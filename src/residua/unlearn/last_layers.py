@@ -1,36 +1,48 @@
-"""EU-k and CF-k: only the last k layers learn anew, or learn on (Goel et al. 2022)."""
+"""EU-k and CF-k: only the last k layers learn again from scratch, or go on learning (Goel et al. 2022)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import nn
 
-from residua.classifier import Classifier, clone, freeze, reinitialise, thaw
+from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.streams import shuffled
-from residua.task import ForgetTask
-from residua.training import check_settings, descend
+from residua.models.classifier import Classifier, clone, freeze, reinitialise, thaw
+from residua.training.loop import descend
+from residua.training.settings import (
+    Batch,
+    Count,
+    Crop,
+    Epochs,
+    Flip,
+    Momentum,
+    Rate,
+    WeightDecay,
+    check_settings,
+)
+from residua.training.streams import shuffled
 
 
 @dataclass(frozen=True)
 class ExactLast:
-    """EU-k: the last k layers are drawn anew and trained on the retain set; the rest stays, bit for bit.
+    """EU-k: the last k layers are drawn again and trained on the retain set; the rest stays, bit for bit.
 
     A layer is a convolution or a linear map, counted from the end in the order of definition,
-    shortcuts included. Norms between them learn too, but are neither counted nor drawn anew. So
+    shortcuts included. Norms between them learn too, but are neither counted nor drawn again. So
     k = 10 reaches into layer3 of ResNet-18 and stays in layer4 of ResNet-50.
     """
 
-    k: int = 5
-    epochs: int = 14
-    lr: float = 1e-2
-    batch: int = 64
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    crop: int = 4
-    flip: bool = True
+    k: Annotated[int, Count("How many of the last layers.")] = 5
+    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 14
+    lr: Annotated[float, Rate("Learning rate.", stronger="more", tune=(1e-4, 1.0))] = 1e-2
+    batch: Batch = 64
+    momentum: Momentum = 0.9
+    weight_decay: WeightDecay = 5e-4
+    crop: Crop = 4
+    flip: Flip = True
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -40,21 +52,21 @@ class ExactLast:
         return f"EU-{self.k}"
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
-        return _train_last(self, original, task, anew=True)
+        return _train_last(self, original, task, redraw=True)
 
 
 @dataclass(frozen=True)
 class CatastrophicLast:
     """CF-k: as EU-k, but the last k layers start from Original's weights."""
 
-    k: int = 5
-    epochs: int = 14
-    lr: float = 1e-2
-    batch: int = 64
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    crop: int = 4
-    flip: bool = True
+    k: Annotated[int, Count("How many of the last layers.")] = 5
+    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 14
+    lr: Annotated[float, Rate("Learning rate.", stronger="more", tune=(1e-4, 1.0))] = 1e-2
+    batch: Batch = 64
+    momentum: Momentum = 0.9
+    weight_decay: WeightDecay = 5e-4
+    crop: Crop = 4
+    flip: Flip = True
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -64,17 +76,19 @@ class CatastrophicLast:
         return f"CF-{self.k}"
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
-        return _train_last(self, original, task, anew=False)
+        return _train_last(self, original, task, redraw=False)
 
 
 def _train_last(
-    settings: ExactLast | CatastrophicLast, original: Classifier, task: ForgetTask, anew: bool
+    settings: ExactLast | CatastrophicLast, original: Classifier, task: ForgetTask, redraw: bool
 ) -> Classifier:
     model = freeze(clone(original))
     for part in last_layers(model, settings.k):
         _thaw_own(part)
-        if anew and isinstance(part, nn.Conv2d | nn.Linear):
+        if redraw and isinstance(part, nn.Conv2d | nn.Linear):
             reinitialise(part)
+    # Differs from the reference: the learning rate is constant, gradients are not clipped, and weight decay is 5e-4; the
+    # public code has cosine restarts, clipping and 5e-5.
     learning = [p for p in model.parameters() if p.requires_grad]
     descend(
         model,
@@ -89,15 +103,15 @@ def _train_last(
 
 def last_layers(model: nn.Module, k: int) -> list[nn.Module]:
     """The last k convolutions and linear maps in the order of definition, and the norms behind the first."""
-    found: list[nn.Module] = []
+    parts: list[nn.Module] = []
     layers = 0
     for part in reversed(list(model.modules())):
         if next(part.parameters(recurse=False), None) is None:
             continue
-        found.append(part)
+        parts.append(part)
         layers += isinstance(part, nn.Conv2d | nn.Linear)
         if layers == k:
-            return found
+            return parts
     raise InputError(f"k is {k}, expected 1 to {layers}: this network has {layers} layers")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from residua.classifier import Classifier, clone
-from residua.task import ForgetTask
+from residua.data.task import ForgetTask
+from residua.models.classifier import Classifier, clone
 
 
 @dataclass(frozen=True)
@@ -13,6 +13,9 @@ class Original:
     """Nothing is unlearned: the upper end of IDI (1 by definition)."""
 
     label = "Original"
+    keeps_encoder = True
+    quick = True
+    guarded = False
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
         return clone(original)

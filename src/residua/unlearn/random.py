@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from residua.classifier import Classifier, clone, reinitialise
-from residua.task import ForgetTask
+from residua.data.task import ForgetTask
+from residua.models.classifier import Classifier, clone, reinitialise
 
 
 @dataclass(frozen=True)
@@ -13,6 +13,9 @@ class Random:
     """Original's network with freshly drawn weights: it forgot everything, which is too much."""
 
     label = "Random"
+    from_scratch = True
+    quick = True
+    guarded = False
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
         return reinitialise(clone(original))

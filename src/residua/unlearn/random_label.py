@@ -3,47 +3,60 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 
-from residua.classifier import Classifier, clone
-from residua.errors import InputError
-from residua.losses import cross_entropy_in_turn
-from residua.streams import other_labels, wrong_then_right
-from residua.task import ForgetTask
-from residua.training import check_settings, descend
+from residua.data.task import ForgetTask
+from residua.models.classifier import Classifier, clone
+from residua.training.loop import descend
+from residua.training.losses import cross_entropy_in_turn
+from residua.training.settings import (
+    Choice,
+    Crop,
+    Epochs,
+    Flip,
+    ForgetBatch,
+    Momentum,
+    Rate,
+    RetainBatch,
+    WeightDecay,
+    check_settings,
+)
+from residua.training.streams import other_labels, wrong_then_right
 
 Labels = Literal["other", "uniform"]
 
 
 @dataclass(frozen=True)
 class RandomLabel:
-    """Each epoch: the forget set under labels drawn anew, then the retain set; cross-entropy.
+    """Each epoch: the forget set under labels drawn again, then the retain set; cross-entropy.
 
     `labels` are drawn from the other, not forgotten classes, or (`uniform`, as in the public code
     for CIFAR-10) from all of them.
     """
 
-    epochs: int = 7
-    lr: float = 1e-5
-    retain_batch: int = 64
-    forget_batch: int = 16
-    labels: Labels = "other"
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    crop: int = 4
-    flip: bool = True
+    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 7
+    lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 1e-5
+    retain_batch: RetainBatch = 64
+    forget_batch: ForgetBatch = 16
+    labels: Annotated[
+        Labels, Choice("Classes that random labels are drawn from: other than the forgotten, or all.")
+    ] = "other"
+    momentum: Momentum = 0.9
+    weight_decay: WeightDecay = 5e-4
+    crop: Crop = 4
+    flip: Flip = True
 
     label = "RL"
 
     def __post_init__(self) -> None:
         check_settings(self)
-        if self.labels not in ("other", "uniform"):
-            raise InputError(f"labels {self.labels!r} is unknown; choose other or uniform")
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
         model = clone(original)
+        # Differs from the reference: by default labels are drawn from the classes that are not forgotten; on CIFAR-10
+        # the public code draws from all classes (`labels="uniform"`).
         allowed = (
             other_labels(task.classes, task.forgotten)
             if self.labels == "other"

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from residua.classifier import Classifier, clone, freeze
-from residua.losses import distillation
-from residua.streams import InTurn, shuffled
-from residua.task import ForgetTask
-from residua.training import check_settings, descend
+from residua.data.task import ForgetTask
+from residua.models.classifier import Classifier, clone, freeze
+from residua.training.loop import descend
+from residua.training.losses import distillation
+from residua.training.settings import (
+    Crop,
+    Epochs,
+    Flip,
+    ForgetBatch,
+    Momentum,
+    Rate,
+    RetainBatch,
+    Temperature,
+    Weight,
+    WeightDecay,
+    check_settings,
+)
+from residua.training.streams import InTurn, shuffled
 
 
 @dataclass(frozen=True)
@@ -23,18 +37,20 @@ class Scrub:
         gamma CE + alpha KL_T,       KL_T = T^2 KL(softmax(o / T) || softmax(u / T)).
     """
 
-    epochs: int = 3
-    forget_epochs: int = 2
-    lr: float = 5e-4
-    retain_batch: int = 64
-    forget_batch: int = 256
-    alpha: float = 1e-3
-    gamma: float = 0.99
-    temperature: float = 4.0
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    crop: int = 4
-    flip: bool = True
+    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 3
+    forget_epochs: Annotated[
+        int, Epochs("Epochs in which the forget set is passed too.", stronger="more")
+    ] = 2
+    lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 5e-4
+    retain_batch: RetainBatch = 64
+    forget_batch: ForgetBatch = 256
+    alpha: Annotated[float, Weight("Weight of the divergence from Original on the retain set.")] = 1e-3
+    gamma: Annotated[float, Weight("Weight of the cross-entropy on the retain set.")] = 0.99
+    temperature: Annotated[float, Temperature("Temperature of the softmax that is matched.")] = 4.0
+    momentum: Momentum = 0.9
+    weight_decay: WeightDecay = 5e-4
+    crop: Crop = 4
+    flip: Flip = True
 
     label = "SCRUB"
 
@@ -53,10 +69,11 @@ class Scrub:
         def loss(model: Classifier, x: Tensor, y: Tensor, forgetting: bool = False) -> Tensor:
             with torch.no_grad():
                 taught = teacher(x)
-            said = model(x)
-            apart = distillation(said, taught, self.temperature)
-            return -apart if forgetting else self.gamma * F.cross_entropy(said, y) + self.alpha * apart
+            logits = model(x)
+            apart = distillation(logits, taught, self.temperature)
+            return -apart if forgetting else self.gamma * F.cross_entropy(logits, y) + self.alpha * apart
 
+        # Differs from the reference: the learning rate is constant; the public code lowers it at set epochs.
         both = min(self.forget_epochs, self.epochs)
         descend(model, InTurn(forget, retain), loss, optimizer=optimizer, epochs=both)
         descend(model, retain, loss, optimizer=optimizer, epochs=self.epochs - both)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
@@ -10,11 +11,11 @@ from torch import Tensor
 from torch.func import functional_call, grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from residua.classifier import Classifier, clone
-from residua.device import memory_budget
-from residua.errors import InputError
-from residua.split import Split
-from residua.task import ForgetTask
+from residua.data.split import Split
+from residua.data.task import ForgetTask
+from residua.device import memory_budget, safe_kernels
+from residua.models.classifier import Classifier, clone
+from residua.training.settings import Count, Weight, check_settings
 
 # Samples whose gradients are held at once, if memory allows: more are hardly faster.
 MOST = 32
@@ -30,18 +31,19 @@ class SynapticDampening:
     `samples` of D, drawn at random, estimate imp_D; None takes all.
     """
 
-    alpha: float = 10.0
-    dampening: float = 1.0
-    samples: int | None = None
+    alpha: Annotated[
+        float,
+        Weight("How many times more a weight must matter to the forget set to be dampened.", stronger="less"),
+    ] = 10.0
+    dampening: Annotated[float, Weight("Factor on the weights that are dampened.", stronger="less")] = 1.0
+    samples: Annotated[int | None, Count("Training samples that estimate importance; all if not given.")] = (
+        None
+    )
 
     label = "SSD"
 
     def __post_init__(self) -> None:
-        for name in ("alpha", "dampening"):
-            if not getattr(self, name) >= 0:
-                raise InputError(f"{name} is {getattr(self, name)}, expected 0 or more")
-        if self.samples is not None and self.samples < 1:
-            raise InputError(f"samples is {self.samples}, expected at least 1")
+        check_settings(self)
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
         model = clone(original)
@@ -68,11 +70,13 @@ def importance(model: Classifier, split: Split, budget: int | None = None) -> di
     def loss(weights: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         return F.cross_entropy(functional_call(model, (weights, buffers), (x[None],)), y[None])
 
+    # Differs from the reference: gradients are squared sample by sample, as the Fisher information asks; the public code
+    # squares those of whole batches.
     per_sample = vmap(grad(loss), in_dims=(None, 0, 0))
     total = {name: torch.zeros_like(p) for name, p in weights.items()}
     at_once = chunk(model, memory_budget() if budget is None else budget)
     for x, y in split.batches(at_once, device=model.device):
-        with sdpa_kernel(SDPBackend.MATH):  # the fused attention knows no single samples
+        with safe_kernels(model), sdpa_kernel(SDPBackend.MATH):  # the fused attention knows no single samples
             gradients = per_sample(weights, x, y)
         for name, gradient in gradients.items():
             total[name] += gradient.square().sum(dim=0)

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from residua.classifier import Classifier, clone, freeze
+from residua.data.task import ForgetTask
+from residua.device import safe_kernels
 from residua.errors import InputError
-from residua.streams import SideBySide, shuffled
-from residua.task import ForgetTask
-from residua.training import check_settings, descend
+from residua.models.classifier import Classifier, clone, freeze
+from residua.training.loop import descend
+from residua.training.settings import (
+    Count,
+    Crop,
+    Epochs,
+    Flip,
+    ForgetBatch,
+    Rate,
+    RetainBatch,
+    Weight,
+    check_settings,
+)
+from residua.training.streams import SideBySide, shuffled
 
 
 @dataclass(frozen=True)
@@ -24,19 +37,20 @@ class Unsir:
     are taught as c together with retain samples (impair); then retain samples alone (repair).
     """
 
-    epochs: int = 1
-    lr: float = 2e-2
-    repair_epochs: int = 1
-    repair_lr: float = 1e-2
-    retain_batch: int = 64
-    forget_batch: int = 64
-    noise_steps: int = 40
-    noise_lr: float = 0.1
-    penalty: float = 0.1
-    crop: int = 4
-    flip: bool = True
+    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 1
+    lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 2e-2
+    repair_epochs: Annotated[int, Epochs("Epochs of the repair.")] = 1
+    repair_lr: Annotated[float, Rate("Learning rate of the repair.")] = 1e-2
+    retain_batch: RetainBatch = 64
+    forget_batch: ForgetBatch = 64
+    noise_steps: Annotated[int, Count("Steps in which the noise is learned.", least=0)] = 40
+    noise_lr: Annotated[float, Rate("Learning rate of the noise.", tune=None)] = 0.1
+    penalty: Annotated[float, Weight("Weight that keeps the noise small.")] = 0.1
+    crop: Crop = 4
+    flip: Flip = True
 
     label = "UNSIR"
+    scenarios = ("class",)
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -54,6 +68,8 @@ class Unsir:
         def impair(model: Classifier, x: Tensor, y: Tensor, n: Tensor, c: Tensor) -> Tensor:
             return F.cross_entropy(model(torch.cat([x, n])), torch.cat([y, c]))
 
+        # Differs from the reference: every step has a batch of noise beside one of all retain samples; the public code
+        # shuffles twenty batches of noise per class among a subset of the retain samples.
         descend(
             model,
             SideBySide(retain, noise),
@@ -71,16 +87,21 @@ class Unsir:
 
     def _noise(self, teacher: Classifier, task: ForgetTask) -> list[tuple[Tensor, Tensor]]:
         """One batch of noise for each forgotten class."""
-        found = []
+        batches = []
         for c in task.forgotten:
             start = torch.randn(self.forget_batch, *task.forget.shape).to(teacher.device)
             noise = nn.Parameter(start)
+            # Differs from the reference: noise is taught as the class that it was made for; the public code labels all
+            # noise as class 0.
             label = torch.full((self.forget_batch,), c, device=teacher.device)
             optimizer = torch.optim.Adam([noise], lr=self.noise_lr)
             for _ in range(self.noise_steps):
                 optimizer.zero_grad(set_to_none=True)
-                loss = -F.cross_entropy(teacher(noise), label) + self.penalty * noise.square().mean()
-                loss.backward()
+                # Differs from the reference: the penalty is a mean over pixels; the public code sums them, which is 784
+                # (Fashion-MNIST) to 3072 (CIFAR) times stronger at the same `penalty`.
+                with safe_kernels(teacher):
+                    loss = -F.cross_entropy(teacher(noise), label) + self.penalty * noise.square().mean()
+                    loss.backward()
                 optimizer.step()
-            found.append((noise.detach(), label))
-        return found
+            batches.append((noise.detach(), label))
+        return batches

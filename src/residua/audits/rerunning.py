@@ -1,0 +1,271 @@
+"""Rerun: are the readings of a saved audit what the models and the data give?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from residua.audits.array_moves import array_moves, same_arrays
+from residua.audits.evidence import draw_random, read_models, train_proxies
+from residua.audits.saved_evidence import as_saved, read_saved
+from residua.audits.saved_files import Saved
+from residua.audits.verifying import TOLERANCE, read_records, read_report, verify
+from residua.compare.verdicts import Word
+from residua.data.task import ForgetTask
+from residua.errors import InputError, first_line
+from residua.facts import TaskFacts
+from residua.measure import Measure, measures
+from residua.measure._memo import clear_all
+from residua.models.classifier import Classifier, weights_digest
+from residua.record import Record, software
+from residua.report import IdiPart, audit_report
+from residua.report.audit_data import reference_role, references_in
+from residua.training.pretraining import Pretraining
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """What measuring again has shown.
+
+    `found` is what does not hold, empty if all does. `moved` says how far each reading is from the
+    record's, where it is not equal to the last bit; `equal` that all are, with the arrays behind them.
+    """
+
+    verdict: Word | None
+    readings: int
+    moved: dict[str, float]
+    equal: bool
+    found: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def rerun(
+    folder: str | Path,
+    *,
+    original: object,
+    unlearned: object,
+    reference: object = None,
+    task: ForgetTask | None = None,
+    tolerance: float = TOLERANCE,
+) -> Rerun:
+    """Measure again what a saved audit has measured, and compare it with the records.
+
+    The models (or what was saved of them) and the task must be those of the records, by their hashes; others are
+    refused before anything is measured. A proxy is trained, and a random network drawn, as then. The same
+    machine gives the same bits; on another one a reading x may be `tolerance` * max(1, |x|) away, an array as far in
+    the mean, and the verdict must be the same word.
+    """
+    if not tolerance >= 0:
+        raise InputError(f"tolerance is {tolerance}, expected 0 or more")
+    folder = Path(folder)
+    unsound = verify(folder)
+    if unsound:
+        return Rerun(None, 0, {}, False, unsound)
+    report, rules = read_report(folder)
+    records = read_records(folder, report)
+    models = _models(records, {"original": original, "unlearned": unlearned} | _references(reference))
+    notes: list[str] = []
+    left_out: list[str] = []
+    if report.tier == "weights":
+        if task is None:
+            raise InputError("an audit of models needs its task to be made again; give task=")
+        check_task(records["unlearned"], task)
+        remeasured = _measure(cast(dict[str, Classifier], models), records, task, notes)
+    else:
+        left_out = _left_out(models, records)
+        remeasured = read_saved(
+            {role: _as_then(cast(Saved, as_saved(model)), records[role]) for role, model in models.items()},
+            seed=_seed(records),
+        )
+    again = audit_report(remeasured, rules=rules, reasons=report.not_assessed)
+    verdict = again.verdict
+    moved, found, n = _compare(records, remeasured, tolerance)
+    found += (
+        left_out
+        + array_moves(records, remeasured, tolerance)
+        + _index_moves(report.idi, again.idi, tolerance)
+    )
+    equal = not moved and not found and all(same_arrays(records[role], remeasured[role]) for role in records)
+    if verdict != report.verdict:
+        found.append(f"the verdict is {report.verdict}, but the readings measured again give {verdict}")
+    if not equal and records["unlearned"].software == software():
+        notes.append(
+            "software and kind of processor are those of the records, so equal bits were to be expected"
+        )
+    return Rerun(verdict, n, moved, equal, found, notes)
+
+
+def _models(records: Mapping[str, Record], given: Mapping[str, object]) -> dict[str, object]:
+    """The models that were given, if they are those of the records."""
+    models = {role: model for role, model in given.items() if model is not None}
+    needed = [
+        role
+        for role in ("original", "unlearned", *references_in(records))
+        if records[role].method.proxy is None
+    ]
+    if set(models) != set(needed):
+        raise InputError(f"this audit is of {' and '.join(needed)}; give these models and no other")
+    for role, model in models.items():
+        check_model(records[role], model, f"the {role} model")
+    return models
+
+
+def _references(given: object) -> dict[str, object]:
+    """What was given as references, by role."""
+    models = given if isinstance(given, list | tuple) else [given]
+    return {reference_role(number): model for number, model in enumerate(models, start=1)}
+
+
+def check_model(record: Record, model: object, named: str) -> None:
+    """Refuse a model, or a saved file, that is not the record's; `named` is how the user knows it."""
+    saved = as_saved(model)
+    if record.method.saved:
+        kinds = record.method.saved
+        here = {} if saved is None else saved.digests()
+    else:
+        kinds = {"weights": str(record.method.weights)}
+        here = {"weights": weights_digest(model)} if isinstance(model, Classifier) else {}
+    if isinstance(model, Classifier) and kinds != here:
+        then, now = (of.get("cuts") for of in (record.setting.network or {}, model.architecture))
+        if then != now:
+            raise InputError(
+                f"{named} is cut into blocks at {_at(now)}, but the {record.name} of the audit at {_at(then)}; give "
+                "the same --cuts (in Python, cuts=)"
+            )
+    for kind, expected in kinds.items():
+        if here.get(kind) != expected:
+            what = f"its {kind} have the hash {here[kind][:12]}" if kind in here else f"it has no {kind}"
+            raise InputError(
+                f"{named} is not the {record.name} of the audit: {what}, the record's is {expected[:12]}; "
+                "give the one that was audited"
+            )
+
+
+def _at(cuts: Any) -> str:
+    return ", ".join(map(str, cuts)) if cuts else "no named submodules"
+
+
+def check_task(record: Record, task: ForgetTask) -> None:
+    """Refuse data, or a forget set, that is not the record's."""
+    then, now = record.setting.task, TaskFacts(**task.manifest())
+    if then == now:
+        return
+    before = {} if then is None else then.splits
+    parts = [name for name, split in now.splits.items() if split != before.get(name)]
+    what = f"the splits {', '.join(parts)}" if parts else "name or classes"
+    raise InputError(
+        f"the task is not that of the audit: {what} of {task.dataset} differ; give the same data and the same forget set"
+    )
+
+
+def _measure(
+    models: dict[str, Classifier], records: Mapping[str, Record], task: ForgetTask, notes: list[str]
+) -> dict[str, Record]:
+    """The same measures of the same models."""
+    of, seed = records["unlearned"], _seed(records)
+    try:
+        again = [_rebuilt_measure(label, of) for label in of.readings]
+        proxy = records["reference"].method.proxy if "reference" in records else None
+        share = 0.0 if proxy is None else proxy.share
+        training = _rebuilt(Pretraining, {} if proxy is None else proxy.fields)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"the records do not hold what measuring again needs ({type(error).__name__}: {error}); make the audit again"
+        ) from error
+    made: list[str] = []
+    if proxy is not None:
+        made = references_in(records)
+        models |= train_proxies(models["original"], task, share, training, seed, len(made))
+    elif "random" in records:
+        made = ["random"]
+        models["random"] = draw_random(models["original"], task, seed)
+    if any(weights_digest(models[role]) != records[role].method.weights for role in made):
+        what = "the random network that was drawn" if made == ["random"] else "the proxy that was trained"
+        notes.append(f"{what} again has other weights than the record's, as another machine may give")
+    clear_all()  # in the process of the audit, its own curves would be compared with themselves
+    return read_models({role: models[role] for role in records}, task, again, seed=seed)
+
+
+def _seed(records: Mapping[str, Record]) -> int:
+    return records["unlearned"].seeds.get("audit", 0)
+
+
+def _rebuilt_measure(label: str, record: Record) -> Measure:
+    known = measures()
+    if label not in known:
+        raise InputError(
+            f"the audit holds a reading of {label}, which no measure here gives; install its package"
+        )
+    return _rebuilt(known[label], record.measures[label].fields)
+
+
+def _rebuilt(kind: Any, fields: Mapping[str, Any]) -> Any:
+    """The dataclass whose settings a record describes."""
+    settings = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    try:
+        for name, hint in get_type_hints(kind).items():
+            if name in settings:
+                TypeAdapter(hint).validate_python(settings[name], strict=True)
+        return kind(**settings)
+    except (TypeError, ValidationError) as error:
+        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else first_line(error)
+        raise InputError(
+            f"the settings of {kind.__name__} in the record are not those of this version ({why}); use the version "
+            "that the record names under software"
+        ) from error
+
+
+def _left_out(models: Mapping[str, object], records: Mapping[str, Record]) -> list[str]:
+    """What was saved of a model and not audited, though the report says that it was not given."""
+    return [
+        f"what was saved of {role} holds {kind} too, which the audit left out; give the file that was audited"
+        for role, model in models.items()
+        for kind in cast(Saved, as_saved(model)).digests()
+        if kind not in records[role].method.saved
+    ]
+
+
+def _as_then(saved: Saved, record: Record) -> Saved:
+    """What the audit used of it."""
+    kinds = record.method.saved
+    return Saved(
+        outputs=saved.outputs if "outputs" in kinds else None,
+        features=saved.features if "features" in kinds else None,
+    )
+
+
+def _compare(
+    then: Mapping[str, Record], now: Mapping[str, Record], tolerance: float
+) -> tuple[dict[str, float], list[str], int]:
+    moved: dict[str, float] = {}
+    found: list[str] = []
+    n = 0
+    for role, record in then.items():
+        for label, values in record.readings.items():
+            others = now[role].readings.get(label, {})
+            for name in sorted(values.keys() | others.keys()):
+                n += 1
+                what, old, new = f"{role} {label} {name}", values.get(name), others.get(name)
+                if old is None or new is None:
+                    found.append(f"{what} is {old}, but was measured again as {new}")
+                elif old != new:
+                    moved[what] = abs(new - old)
+                    if not math.isclose(old, new, rel_tol=tolerance, abs_tol=tolerance):
+                        found.append(f"{what} is {old:.6g}, but was measured again as {new:.6g}")
+    return moved, found, n
+
+
+def _index_moves(then: IdiPart | None, now: IdiPart | None, tolerance: float) -> list[str]:
+    """An IDI outside of the interval that was reported: a share of few nats moves more than they do."""
+    old, new = (None if part is None else part.value for part in (then, now))
+    if old is None or new is None or then is None or then.interval is None:
+        return [] if old == new else [f"the IDI is {old}, but was measured again as {new}"]
+    low, high = then.interval
+    if low - tolerance <= new <= high + tolerance:
+        return []
+    return [f"the IDI is {old:.6g} ({low:.6g} to {high:.6g}), but was measured again as {new:.6g}"]

@@ -1,0 +1,206 @@
+"""What can be read of models whose owner saved outputs, features or both, and not the weights."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from residua.audits.saved_files import Saved, SavedFeatures, SavedOutputs
+from residua.errors import InputError
+from residua.facts import MethodFacts, Setting, SplitFacts, TaskFacts
+from residua.measure.information.estimate import mutual_information
+from residua.progress import tell
+from residua.readings import Curve, Reading
+from residua.record import Record
+
+Readings = dict[str, dict[str, Reading]]
+
+ASKED = {"UA": "forget", "RA": "retain", "TA": "test"}
+FOLDS, SEED = 4, 0
+# Numbers of a block that are read, at most: 20,000 samples of 512 features.
+MOST = 20_000 * 512
+FEWEST = 5_000
+
+
+def as_saved(model: object) -> Saved | None:
+    """Outputs alone and features alone, as what was saved; None for a model."""
+    if isinstance(model, SavedOutputs):
+        return Saved(outputs=model)
+    if isinstance(model, SavedFeatures):
+        return Saved(features=model)
+    return model if isinstance(model, Saved) else None
+
+
+def read_saved(models: Mapping[str, Saved], *, seed: int = 0, command: str = "") -> dict[str, Record]:
+    """A record of each model. What some of them lack is compared for none of them."""
+    said = {role: model.outputs for role, model in models.items() if model.outputs is not None}
+    held = {role: model.features for role, model in models.items() if model.features is not None}
+    for kind, of in (("outputs", said), ("features", held)):
+        if of and "unlearned" not in of:
+            raise InputError(
+                f"{kind} were saved of {' and '.join(of)}, but not of the unlearned model; save them of all models"
+            )
+    if not said and not held:
+        raise InputError("neither outputs nor features were saved of the models; save one of them")
+    read: Readings = {role: {} for role in models}
+    sizes: dict[str, int] = {}
+    if held:
+        _check_features(held)
+        sizes = {"forget": _forgotten(held["unlearned"].labels)}
+        for role, features in held.items():
+            read[role]["information"] = _curve(role, features)
+    if said:
+        labels = _labels(said)
+        sizes = {split: len(z) for split, z in said["unlearned"].logits.items()}
+        for role, outputs in said.items():
+            read[role] |= _said(outputs, labels)
+    task = TaskFacts(
+        splits={split: SplitFacts(n=n) for split, n in sizes.items()},
+        scenario=_scenario(_labels(said) if said else {}, held.get("unlearned")),
+    )
+    records = {}
+    for role, readings in read.items():
+        record = Record(
+            name=role,
+            setting=Setting(task=task),
+            method=MethodFacts(label=role.capitalize(), saved=models[role].digests()),
+            seeds={"audit": seed},
+            readings={},
+            command=command,
+        )
+        for label, reading in readings.items():
+            record = record.and_read(FromSaved(label), reading, 0.0)
+        records[role] = record
+    return records
+
+
+@dataclass(frozen=True)
+class FromSaved:
+    """What stands in a record for the measure of a reading that was computed from saved files."""
+
+    label: str
+
+
+def _forgotten(labels: Tensor) -> int:
+    """How many samples were to be forgotten: all where labels are classes, else those with the label 1."""
+    return len(labels) if int(labels.max()) > 1 else int(labels.sum())
+
+
+def _scenario(
+    labels: Mapping[str, Tensor], features: SavedFeatures | None
+) -> Literal["class", "random"] | None:
+    """What was forgotten, as far as the labels show it: whole classes, if no retained sample has the label of a forgotten one."""
+    if "forget" in labels and "retain" in labels:
+        return "random" if bool(torch.isin(labels["retain"], labels["forget"]).any()) else "class"
+    if features is not None:
+        return "random" if int(features.labels.max()) > 1 else "class"
+    return None
+
+
+def _labels(models: Mapping[str, SavedOutputs]) -> dict[str, Tensor]:
+    """The labels of each split, which may come from any of the files; all must be of the same samples."""
+    labels: dict[str, Tensor] = {}
+    for role, model in models.items():
+        for split, found in model.labels.items():
+            if not labels.setdefault(split, found).equal(found):
+                raise InputError(
+                    f"saved outputs cannot be compared: {role} has other {split}_labels; save the same samples"
+                )
+    first: dict[str, Tensor] = {}
+    for role, model in models.items():
+        for split, found in model.logits.items():
+            if found.shape != first.setdefault(split, found).shape:
+                raise InputError(
+                    f"saved outputs cannot be compared: {role} has {split}_logits of another shape; "
+                    "save the same samples"
+                )
+    return labels
+
+
+def _said(model: SavedOutputs, labels: Mapping[str, Tensor]) -> dict[str, Reading]:
+    """Accuracies, and what is said about the forget set."""
+    values, notes = {}, {}
+    for name, split in ASKED.items():
+        if split in model.logits and split in labels:
+            right = (model.logits[split].argmax(dim=1) == labels[split]).double().mean()
+            values[name] = 1 - float(right) if name == "UA" else float(right)
+        else:
+            notes[name] = f"{split}_logits or {split}_labels were not saved"
+    log_p = F.log_softmax(model.logits["forget"].double(), dim=1)
+    said = {"entropy": float(-(log_p.exp() * log_p).sum(dim=1).mean())}
+    return {
+        "accuracy": Reading(values, notes=notes),
+        "outputs": Reading(said, {"log_probabilities": log_p.numpy()}),
+    }
+
+
+def _check_features(models: Mapping[str, SavedFeatures]) -> None:
+    first = models["unlearned"]
+    for role, model in models.items():
+        if not model.labels.equal(first.labels) or model.blocks.keys() != first.blocks.keys():
+            raise InputError(
+                f"saved features cannot be compared: {role} has other labels or blocks; "
+                "save the same blocks of the same samples"
+            )
+
+
+def _some(labels: Tensor, widest: int) -> Tensor:
+    """Which samples are read: all, or evenly spaced ones of each label where they are more than the estimator takes.
+
+    The same for every model, because it depends on nothing but the labels and the width. A label keeps its share, but
+    no less than 100 samples.
+    """
+    most = max(FEWEST, MOST // widest)
+    if len(labels) <= most:
+        return torch.arange(len(labels))
+    kept = []
+    for label in labels.unique():
+        places = (labels == label).nonzero()[:, 0]
+        count = min(len(places), max(100, round(most * len(places) / len(labels))))
+        kept.append(places[torch.linspace(0, len(places) - 1, count).long()])
+    return torch.cat(kept).sort().values
+
+
+def _curve(role: str, model: SavedFeatures) -> Curve:
+    """I of each saved block, with `mutual_information` in place of the network's own critics."""
+    values: dict[str, float] = {}
+    terms = []
+    widest = max(z[0].numel() for z in model.blocks.values())
+    some = _some(model.labels, widest)
+    of = (
+        f"{len(some)} of {len(model.labels)} samples"
+        if len(some) < len(model.labels)
+        else f"{len(some)} samples"
+    )
+    for block, z in model.blocks.items():
+        tell(f"{role}: block {block}, {of} x {z[0].numel()}")
+        found = mutual_information(z[some], model.labels[some], folds=FOLDS, seed=SEED)
+        values |= {
+            "H": found.ceiling,
+            f"I{block}": found.value,
+            f"I{block}_low": found.interval[0],
+            f"I{block}_high": found.interval[1],
+            f"accuracy{block}": found.accuracy,
+        }
+        terms.append(found.terms)
+    labels = model.labels[some].numpy()
+    arrays = {
+        "terms": np.stack(terms)[None, None].astype(np.float16),
+        "blocks": np.array(list(model.blocks)),
+        "labels": labels.astype(np.int32),
+        "index": some.numpy(),
+    }
+    sampled = {"samples": len(some), "saved": len(model.labels)} if len(some) < len(model.labels) else {}
+    about = {
+        "measure": {"critic": "mutual_information", "folds": FOLDS, "seed": SEED} | sampled,
+        "data": hashlib.sha256(labels.tobytes()).hexdigest(),
+        "families": ["nonlinear"],
+    }
+    return Curve(values, arrays, about)

@@ -1,0 +1,131 @@
+"""Verify: does a saved report follow from its records?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from residua.compare import Rules, curve_of
+from residua.errors import InputError, first_line, printable
+from residua.files import read_text
+from residua.nested import Difference, differences
+from residua.record import Record
+from residua.report import AuditReport, audit_report
+from residua.report.audit_data import roles_in
+
+# What the verdict rests on, by what was given of a model. An audit that cannot measure one of these is not made at all.
+NEEDED = {
+    "weights": ("information", "accuracy", "outputs", "perturbed", "representation"),
+    "features": ("information",),
+    "outputs": ("accuracy", "outputs"),
+}
+# Terms are kept in float16, their mean was taken before.
+ROUNDING = 2e-3
+# How far readings of a rerun may be from the records': one of fifty images that decides otherwise; curves move far
+# less (docs/verdict.md).
+TOLERANCE = 0.02
+
+
+def verify(folder: str | Path) -> list[str]:
+    """What in a saved audit does not follow from its records; empty if all does.
+
+    Every record must have the content that its hash, and the report, say, and every reading that the verdict rests
+    on. Verdict, sentence, IDI, tests, metrics, what was not assessed and why, the kinds of access and of reference,
+    task, network, seed and command are computed again from records and rules. It does not show that the readings in
+    the records are true (`rerun` does), what was typed, or that the rules were chosen before the result was known.
+    """
+    folder = Path(folder)
+    report, rules = read_report(folder)
+    try:
+        records = read_records(folder, report)
+    except InputError as error:
+        return [str(error)]
+    try:
+        unsound = lacking_evidence(records) + unlike_their_terms(records)
+        typed = {name: value for name, value in report.about.items() if name in ("typed", "plan")}
+        again = audit_report(records, rules=rules, reasons=report.not_assessed, about=typed)
+        written, follows = (json.loads(each.model_dump_json()) for each in (report, again))
+        unsound += [_unlike(each) for each in differences(written, follows, tolerance=1e-6)]
+        markdown = report.markdown()
+    except Exception as error:  # records that were made up can be wrong in every way
+        return [f"nothing follows from the records ({type(error).__name__}: {first_line(error)})"]
+    if not unsound and _text(folder / "report.md") != markdown:
+        unsound.append("report.md does not say what report.json says")
+    return unsound
+
+
+def _unlike(difference: Difference) -> str:
+    written, follows = (printable(repr(value), 120) for value in (difference.left, difference.right))
+    place = printable(difference.place, 200)
+    return f"report.json says {place} = {written}, but the records give {follows}"
+
+
+def lacking_evidence(records: Mapping[str, Record]) -> list[str]:
+    """The readings that the verdict rests on and that a record lacks though what it was made of gives them."""
+    lacking = []
+    for role, record in records.items():
+        for kind in record.method.saved or ("weights",):
+            lacking += [
+                f"the record of {role} has no reading of {label}, which the verdict rests on and {kind} always give"
+                for label in NEEDED.get(kind, ())
+                if label not in record.readings
+            ]
+    return lacking
+
+
+def unlike_their_terms(records: Mapping[str, Record]) -> list[str]:
+    """The blocks whose information is not the mean of the terms from which the IDI is computed.
+
+    Some estimates are held to [0, H], which their terms are not, so the mean may be either.
+    """
+    unlike = []
+    for role, record in records.items():
+        if "information" not in record.readings:
+            continue
+        curve = curve_of(record)
+        for block, value in curve.information.items():
+            mean = float(curve.terms([block]).mean())
+            held = min(max(mean, 0.0), curve.ceiling)
+            if not min(abs(value - mean), abs(value - held)) <= ROUNDING * max(1.0, abs(mean)):
+                unlike.append(
+                    f"information of block {block} of {role} is {value:.6g}, but its terms have the mean {mean:.6g}"
+                )
+    return unlike
+
+
+def read_report(folder: Path) -> tuple[AuditReport, Rules]:
+    """The report in this folder and the rules that it was made by."""
+    path = folder / "report.json"
+    if folder.is_dir() and not path.exists():
+        raise InputError(f"{folder} holds no report.json; give the folder of an audit")
+    text = read_text(path, "the report.json of an audit")
+    try:
+        report = AuditReport.model_validate_json(text)
+        settings: dict[str, Any] = dict(report.settings)
+        return report, Rules(**settings)
+    except InputError:
+        raise
+    except (ValidationError, TypeError, ValueError, RecursionError) as error:
+        first = "; ".join(str(error).splitlines()[:3])
+        raise InputError(
+            f"{path} is not a report of an audit ({printable(first, 300)}); make it again"
+        ) from error
+
+
+def read_records(folder: Path, report: AuditReport) -> dict[str, Record]:
+    """The records that the report names, by role."""
+    unknown = set(report.records) - set(roles_in(report.records))
+    if unknown or not {"unlearned", "original"} <= set(report.records):
+        raise InputError(f"records are of {printable(', '.join(sorted(report.records)), 200) or 'nothing'}")
+    return {role: Record.read(folder / "records" / f"{role}.json") for role in report.records}
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_text(path)
+    except InputError:
+        return ""

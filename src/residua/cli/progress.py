@@ -1,0 +1,60 @@
+"""How a study is followed: a live line in a terminal, plain lines in a log, and the failures at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+
+import typer
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from residua.cli.console import err, say
+from residua.study.running import Progress, Step
+from residua.texts import duration
+
+# The exit code of a study some of whose cells failed.
+SOME_FAILED = 1
+
+
+@contextlib.contextmanager
+def following() -> Iterator[Progress]:
+    """A bar with done, running and time left; where there is no terminal, a line for each cell that was computed."""
+    start = time.monotonic()
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Bar(*columns, console=err, transient=True, disable=not err.is_terminal) as shown:
+        bar = shown.add_task("looking")
+        before = [-1]
+
+        def progress(step: Step) -> None:
+            left = _left(step, time.monotonic() - start)
+            running = f", now {', '.join(step.running[:3])}" if step.running else ""
+            shown.update(
+                bar,
+                total=step.total,
+                completed=step.done + step.failed,
+                description=f"{step.done}/{step.total} cells{left}{running}",
+            )
+            computed = step.done - step.reused
+            if not err.is_terminal and step.last and computed > before[0] >= 0:
+                say(f"{step.done}/{step.total} {step.last}, {step.seconds:.1f} s{left}")
+            before[0] = computed
+
+        yield progress
+
+
+def _left(step: Step, spent: float) -> str:
+    """Estimated from the mean time of what was computed so far."""
+    computed, missing = step.done - step.reused, step.total - step.done - step.failed
+    return f", about {duration(spent / computed * missing)} left" if computed and missing else ""
+
+
+def report_failures(failures: Mapping[str, str]) -> None:
+    """Name every failure, and end with an exit code that says so."""
+    if not failures:
+        return
+    say(f"{len(failures)} cells failed; the same command tries them again:")
+    for name, why in failures.items():
+        say(f"  {name}: {why}")
+    raise typer.Exit(SOME_FAILED)

@@ -1,0 +1,286 @@
+"""`residua study`: run a study, plan it, look at it, and keep its folder in order."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import runpy
+from pathlib import Path
+from typing import Annotated, Any, Literal, Optional
+
+import typer
+
+from residua.cli.console import out as console
+from residua.cli.console import say, show
+from residua.cli.words import AsJson, PluginOption, command_line
+from residua.errors import InputError
+from residua.files import check_place
+from residua.texts import duration
+
+app = typer.Typer(no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
+
+
+@app.callback()
+def study() -> None:
+    """Run settings x methods x seeds with one command, and resume after any interruption."""
+
+
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME|FILE.py", help="tiny, small, or a Python file with `study = Study(...)`."),
+]
+Out = Annotated[Path, typer.Option(help="Folder of the study: cells, models, records.")]
+
+
+def _there(folder: Path) -> Path:
+    if not folder.is_dir() or not (folder / "cells").is_dir():
+        raise InputError(f"{folder} holds no study; give the folder that `residua study run --out` wrote to")
+    return folder
+
+
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", callback=_there, help="The folder that `study run --out` wrote to.")
+]
+Method = Annotated[
+    Optional[list[str]],  # noqa: UP045 (typer reads it at run time)
+    typer.Option(help="Only this method (and Original, Retrain); may be repeated."),
+]
+Seeds = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option(min=1, help="Number of seeds (0, 1, ...); by default the study's own."),
+]
+Data = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--data", metavar="NAME[:DIR]", help="Data of a built-in study."),
+]
+Forget = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--forget", metavar="WHAT", help="What a built-in study forgets."),
+]
+ALWAYS = ("Original", "Retrain")
+
+
+def _study(
+    name: str, method: list[str] | None, seeds: int | None, data: str | None, forget: str | None
+) -> Any:
+    """A built-in study or that of a file, cut down to what was asked for."""
+    from residua.study.definition import Row, Study
+    from residua.study.presets import BUILT_IN
+
+    study: Any = None
+    if name in BUILT_IN:
+        study = BUILT_IN[name](data, forget)
+    elif name.endswith(".py") and Path(name).is_file():
+        if data or forget:
+            raise InputError(f"{name} defines its own data; leave --data and --forget out")
+        study = runpy.run_path(name, run_name="residua_study").get("study")
+        if not isinstance(study, Study):
+            raise InputError(f"{name} defines no study; write study = Study(...) in it")
+    else:
+        known = ", ".join(BUILT_IN)
+        raise InputError(
+            f"there is no study {name!r}; give {known}, or a Python file with study = Study(...)"
+        )
+    if seeds is not None:
+        study = dataclasses.replace(study, seeds=range(seeds))
+    if method:
+        from residua.unlearn import find
+
+        wanted = {*ALWAYS, *(find(label).label for label in method)}
+        given = study.methods
+
+        def chosen(task: Any, network: Any) -> list[Any]:
+            every = given(task, network) if callable(given) else given
+            return [
+                each for each in every if (each.method if isinstance(each, Row) else each).label in wanted
+            ]
+
+        study = dataclasses.replace(study, methods=chosen)
+    return study
+
+
+@app.command()
+def run(
+    name: Name,
+    out: Out,
+    method: Method = None,
+    seeds: Seeds = None,
+    data: Data = None,
+    forget: Forget = None,
+    plugin: PluginOption = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Worker processes, one thread each.")] = 2,
+    engine: Annotated[
+        Literal["local", "ray"], typer.Option(help="Worker processes here, or tasks of a Ray cluster.")
+    ] = "local",
+    address: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Address of a running Ray cluster, or auto; without it Ray is started here."),
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")] = "cpu",
+    limit: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="TIME", help="End a worker that takes longer over one model: 10m, 2h."),
+    ] = None,
+) -> None:
+    """Make and measure what is missing; the same command resumes.
+
+    Exit code 0: everything is there, 1: some cells failed and are named, 3: bad input, 130: interrupted.
+    """
+    from residua.cli.options import choose_device
+    from residua.cli.progress import following, report_failures
+    from residua.report.studies import study_tables
+    from residua.study import conducting
+    from residua.texts import seconds_of
+
+    check_place(out / "study.json")
+    study = _study(name, method, seeds, data, forget)
+    try:
+        with following() as progress:
+            finished = conducting.run(
+                study,
+                out,
+                jobs=jobs,
+                engine=engine,
+                address=address,
+                device=str(choose_device(device)),
+                limit=None if limit is None else seconds_of(limit, "--limit"),
+                command=command_line(),
+                tell=say,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        say("interrupted; the same command resumes")
+        raise
+    for table in study_tables(finished.records):
+        show(table)
+    say(f"{finished.computed} cells computed, {finished.reused} found; records are in {out}/records/.")
+    report_failures(finished.failures)
+
+
+@app.command()
+def plan(
+    name: Name,
+    out: Out,
+    method: Method = None,
+    seeds: Seeds = None,
+    data: Data = None,
+    forget: Forget = None,
+    plugin: PluginOption = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Worker processes that the time is divided by.")] = 2,
+    device: Annotated[str, typer.Option(help="Kind of device that the study runs on.")] = "cpu",
+    as_json: AsJson = False,
+) -> None:
+    """What `study run` would make, what is there already, and what it will cost, judging by what was measured."""
+    from residua.study import looking
+
+    planned = looking.plan(_study(name, method, seeds, data, forget), out, device)
+    if as_json:
+        console.print_json(json.dumps(dataclasses.asdict(planned)))
+        return
+    for kind in dict.fromkeys((*planned.there, *planned.missing)):
+        here, left = planned.there.get(kind, 0), planned.missing.get(kind, 0)
+        console.print(f"{kind}: {left} to make, {here} there", markup=False)
+    if planned.missing:
+        unknown = f", and {planned.unknown} cells of unknown cost" if planned.unknown else ""
+        console.print(
+            f"About {duration(planned.seconds / jobs)} with {jobs} at a time{unknown}.", markup=False
+        )
+
+
+@app.command()
+def status(folder: Folder, as_json: AsJson = False) -> None:
+    """Where the last run is: done, running, left, failures."""
+    from residua.study import looking
+
+    state = looking.status(folder)
+    if as_json:
+        console.print_json(json.dumps(state))
+        return
+    left = state["total"] - state["done"] - state["failed"]
+    over = "finished" if state["finished"] else "running" if state["processes"] else "stopped"
+    console.print(f"{over}: {state['done']} of {state['total']} cells done, {left} left", markup=False)
+    for label, values in (("running", state["running"]), ("damaged and set aside", state["damaged"])):
+        if values:
+            console.print(f"{label}: {', '.join(values)}", markup=False)
+    for cell, reason in state["failures"].items():
+        console.print(f"failed: {cell}: {reason}", markup=False)
+
+
+@app.command()
+def why(folder: Folder, cell: Annotated[str, typer.Argument(help="Such as seed0-cola/information.")]) -> None:
+    """What made a cell run again: which of its inputs changed, old and new."""
+    from residua.study import looking
+
+    changes = looking.why(folder, cell)
+    for change in changes or [f"{cell} was made once; nothing that it depends on has changed"]:
+        console.print(change, markup=False)
+
+
+@app.command()
+def table(
+    folder: Folder,
+    as_json: AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one line per model.")] = False,
+    as_latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+) -> None:
+    """Methods side by side: mean, standard deviation and n; ties with the best are marked together."""
+    from residua.record import Record
+    from residua.report.studies import study_rows, study_tables
+
+    if as_json + as_csv + as_latex + as_markdown > 1:
+        raise InputError("--json, --csv, --latex and --markdown were given together; choose one")
+    paths = sorted((folder / "records").glob("[!.]*.json"))
+    if not paths:
+        raise InputError(f"{folder} holds no records yet; run the study first")
+    order = json.loads((folder / "keys.json").read_text("utf-8")) if (folder / "keys.json").exists() else {}
+    place = {each: number for number, each in enumerate(order)}
+    paths.sort(key=lambda path: place.get(path.stem, len(place)))
+    records = [Record.read(path) for path in paths if not place or path.stem in place]
+    if as_json:
+        console.print_json(json.dumps({"rows": study_rows(records)}))
+        return
+    if as_csv:
+        console.print(_csv(study_rows(records)), end="", markup=False)
+        return
+    for each in study_tables(records):
+        if as_latex or as_markdown:
+            console.print(each.latex() if as_latex else each.markdown(), end="", markup=False)
+        else:
+            show(each)
+
+
+def _csv(rows: list[dict[str, Any]]) -> str:
+    from residua.report import Table
+
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    cells = tuple(tuple(str(row.get(name, "")) for name in names) for row in rows)
+    return Table("", tuple(names), cells).csv()
+
+
+@app.command()
+def check(folder: Folder) -> None:
+    """Compare every file of the study with its hash. Exit code 1: some were damaged, and are named."""
+    from residua.study.store import Store
+
+    sentences = Store(folder).check()
+    for sentence in sentences or ["Every file is what was written."]:
+        console.print(sentence, markup=False)
+    if sentences:
+        raise typer.Exit(1)
+
+
+@app.command()
+def prune(
+    folder: Folder,
+    models: Annotated[
+        bool, typer.Option("--models", help="Also remove weights; they are made again where they are needed.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be removed.")] = False,
+) -> None:
+    """Remove what the last run did not need: results of old settings, and what was damaged."""
+    from residua.study import looking
+
+    files, size = looking.prune(folder, models=models, dry=dry_run)
+    verb = "would be removed" if dry_run else "removed"
+    console.print(f"{files} files with {size / 1e6:.1f} MB {verb}.", markup=False)

@@ -1,0 +1,208 @@
+"""`residua verify`: does a saved audit follow from its records, and do its models still give them?"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Optional
+
+import typer
+
+from residua.audits.verifying import TOLERANCE, read_records, read_report
+from residua.audits.verifying import verify as run_verify
+from residua.cli.console import out as console
+from residua.cli.console import training_bar
+from residua.cli.words import CutsOption, NetworkOption, TrustOption
+from residua.errors import LONGEST_SENTENCE, InputError, printable
+from residua.report.audit_data import reference_role, references_in
+
+if TYPE_CHECKING:  # checking is arithmetic on records; only --rerun needs PyTorch
+    from residua.audits.rerunning import Rerun
+
+# Of what does not hold: whoever made a report up decides how much that is.
+MOST_LINES = 20
+
+Moved = Annotated[
+    Optional[str],  # noqa: UP045 (typer reads it at run time)
+    typer.Option(metavar="FILE", help="New path, if the file has moved since the audit."),
+]
+
+
+def verify(
+    folder: Annotated[Path, typer.Argument(help="The folder that `residua audit --out` wrote.")],
+    rerun: Annotated[
+        bool, typer.Option("--rerun", help="Measure again, from the models and the data, and compare.")
+    ] = False,
+    original: Moved = None,
+    unlearned: Moved = None,
+    reference: Annotated[
+        Optional[list[str]],  # noqa: UP045 (typer reads it at run time)
+        typer.Option(
+            metavar="FILE", help="New path, if the file has moved; repeated, in the order of the audit."
+        ),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(metavar="NAME[:DIR]", help="New folder, if the data have moved since.")
+    ] = None,
+    forget: Annotated[
+        str | None, typer.Option(metavar="WHAT", help="As it was typed for `residua audit`.")
+    ] = None,
+    network: NetworkOption = None,
+    cuts: CutsOption = None,
+    trust: TrustOption = False,
+    device: Annotated[
+        str | None, typer.Option(help="cpu, cuda, cuda:1, mps, or auto; without it, as in the audit.")
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option(help="How far readings on another machine may be from the records'.")
+    ] = TOLERANCE,
+) -> None:
+    """Recompute the hashes of a saved audit and every number that follows from its readings.
+
+    With --rerun the readings themselves are measured again. Only what has moved since, and code, has to be
+    given: files are looked for where they were typed and beside the folder.
+
+    Exit code 0: all of it holds, 1: something does not, 3: bad input, 70: crashed.
+    """
+    now = {"original": original, "unlearned": unlearned, "data": data}
+    now |= {reference_role(number): file for number, file in enumerate(reference or [], start=1)}
+    now |= {"forget": forget, "network": network, "cuts": cuts, "device": device}
+    typed = {name: word for name, word in now.items() if word is not None}
+    if typed and not rerun:
+        raise InputError(f"--{next(iter(typed))} is for measuring again; add --rerun")
+    faults = run_verify(folder)
+    _print(faults)
+    if faults:
+        raise typer.Exit(1)
+    console.print("Hashes, verdict and every number follow from the records.", markup=False)
+    if rerun:
+        again = _rerun(folder, typed, trust, tolerance)
+        _print([*again.notes, *again.found])
+        _print([_moves(again, tolerance)])
+        if again.found:
+            raise typer.Exit(1)
+        console.print(f"The readings made again give the verdict {again.verdict}.", markup=False)
+    if "plan" in read_report(folder)[0].about:
+        console.print(
+            "The audit follows the plan whose hash is in report.md; compare it with the one published.",
+            markup=False,
+        )
+    true = "" if rerun else "that the readings are true (--rerun), "
+    console.print(
+        f"Not shown: {true}that the reference never saw the data, why measures were left out, and that the rules "
+        "were chosen before the result was known.",
+        markup=False,
+    )
+
+
+def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float) -> Rerun:
+    """What was typed then, where it is now, and what was given now."""
+    from residua.audits.rerunning import check_model, check_task
+    from residua.audits.rerunning import rerun as run_rerun
+    from residua.audits.saved_files import read_saved
+    from residua.cli.options import choose_device, load_for, open_task
+
+    report, _ = read_report(folder)
+    records = read_records(folder, report)
+    kept = report.about.get("typed")
+    then = (
+        {name: word for name, word in kept.items() if isinstance(word, str)} if isinstance(kept, dict) else {}
+    )
+    references = references_in(records) if report.against == "model" else []
+    roles = ["original", "unlearned", *references]
+    needed = roles if report.tier != "weights" else [*roles, "data", "forget"]
+    for name in (*references_in(typed), "data", "forget"):
+        if name in typed and name not in needed:
+            plain = "reference" if name.startswith("reference") else name
+            fewer = (
+                f"with {len(references)} references"
+                if plain == "reference" and references
+                else f"without --{plain}"
+            )
+            raise InputError(f"this audit was made {fewer}; leave it out")
+    missing = [name for name in needed if name not in typed and name not in then]
+    if missing:
+        raise InputError(
+            f"the report does not say where its models and data are; give --{', --'.join(missing)}"
+        )
+    words = {
+        name: typed[name] if name in typed else _now_at(then[name], name, folder, then) for name in needed
+    }
+    if report.tier != "weights":
+        models: dict[str, Any] = {role: read_saved(*files_of(words[role])) for role in roles}
+        for role, model in models.items():
+            check_model(records[role], model, words[role])
+        return run_rerun(folder, **together(models), tolerance=tolerance)
+    network = typed.get("network", then.get("network"))
+    if network and ":" in network and "network" not in typed:
+        raise InputError(
+            f"the network of the audit is {network}, which is code that is not run on a report's word; "
+            f"give --network {network}"
+        )
+    where = choose_device(typed.get("device", then.get("device", "auto")))
+    task = open_task(words["data"], words["forget"], [words[role] for role in roles])
+    check_task(records["unlearned"], task)
+    models = {}
+    for role in roles:
+        cuts = typed.get("cuts", then.get("cuts"))
+        models[role] = load_for(task, Path(words[role]), where, network, cuts, trust)
+        check_model(records[role], models[role], words[role])
+    with training_bar("rerun"):
+        return run_rerun(folder, **together(models), task=task, tolerance=tolerance)
+
+
+def together(models: dict[str, Any]) -> dict[str, Any]:
+    """Models by role as `rerun` takes them: the references in one list."""
+    references = [models[role] for role in references_in(models)]
+    others = {role: model for role, model in models.items() if role in ("original", "unlearned")}
+    return others | ({"reference": references} if references else {})
+
+
+def _moves(again: Rerun, tolerance: float) -> str:
+    if again.equal:
+        return f"Measured again: {again.readings} readings are equal to the last bit."
+    if not again.moved:
+        return f"Measured again: {again.readings} readings are equal, but not the arrays behind them."
+    most = max(again.moved, key=lambda name: again.moved[name])
+    return (
+        f"Measured again: {len(again.moved)} of {again.readings} readings moved, at most by {again.moved[most]:.2g} ({most}); "
+        f"{tolerance:g} is allowed, as a share of what is above 1."
+    )
+
+
+def _print(lines: list[str]) -> None:
+    for line in lines[:MOST_LINES]:
+        console.print(printable(line, LONGEST_SENTENCE), markup=False)
+    if len(lines) > MOST_LINES:
+        console.print(f"... and {len(lines) - MOST_LINES} more", markup=False)
+
+
+def _now_at(words: str, name: str, folder: Path, then: dict[str, str]) -> str:
+    """Where what was typed is now: seen from the folder of the report, from here, or beside the folder."""
+    if name in ("data", "forget"):
+        from residua.data.words import split_settings, with_settings
+
+        words, settings = split_settings(words)
+        kind, _, place = words.partition(":")
+        on_disk = name == "data" or kind == "indices"
+        found = f"{kind}:{_now_at(place, '', folder, then)}" if place and on_disk else words
+        return with_settings(found, **settings)
+    places = [Path(words), folder.parent / Path(words).name]
+    if "from" in then:
+        places.insert(0, Path(os.path.normpath(folder / then["from"] / words)))
+    there = next(filter(_is_there, places), None)
+    if there is None and "," in words:
+        return ",".join(_now_at(word, name, folder, then) for word in words.split(","))
+    return str(there or words)
+
+
+def files_of(words: str) -> list[Path]:
+    """One file or several with commas between them; a name that has a comma is one."""
+    return [Path(words)] if _is_there(Path(words)) else [Path(word) for word in words.split(",")]
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that no file can have
+        return False

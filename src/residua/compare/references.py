@@ -1,0 +1,271 @@
+"""Several references: what training again does by chance, and what an audit can tell in spite of it.
+
+One retrained model cannot show its own luck. With k of them zero is their mean curve, and their scatter is what
+a model that never saw the data may differ by. A further retrained model is one more draw from the same
+distribution, so the interval is that of a prediction:
+
+    IDI +- t(nu) * sqrt( spread^2 (1 + 1/k) - sampling of references + sampling of this model )
+
+Three references leave two degrees of freedom, and t = 4.3 would make the audit useless. Blocks and families do not
+help: they rise and fall together. So the variance is moderated, as is usual for many small experiments: it is
+pooled with what retrainings elsewhere scatter by, PRIOR_SPREAD with the weight of PRIOR_DEGREES further references.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from residua.compare.information import IDI, check_comparable, idi
+from residua.errors import InputError
+from residua.readings import Curve
+
+# Of a retrained model's IDI: 0.04 on CIFAR-10, 0.07 to 0.12 on the embedded data. docs/verdict.md has what follows from it.
+PRIOR_SPREAD = 0.08
+PRIOR_DEGREES = 2
+Z95 = 1.959964
+
+
+@dataclass(frozen=True)
+class Chance:
+    """How far a retrained model is from others by chance alone, in the unit of the values that it was found from.
+
+    `measured` is the plain standard deviation of the references, `spread` the one that is used, with `degrees` of
+    freedom. `left_out` is each reference against the mean of the others.
+    """
+
+    references: int
+    spread: float
+    measured: float
+    degrees: int
+    left_out: tuple[float, ...]
+
+    def error(self, sampling: float = 0.0, sampling_of_references: float = 0.0) -> float:
+        """The standard error of a model's distance from the mean of the references."""
+        training = self.spread**2 * (1 + 1 / self.references) - sampling_of_references**2
+        return math.sqrt(max(training, 0.0) + sampling**2)
+
+    def quantile(self, share: float) -> float:
+        """Of Student's t with these degrees of freedom."""
+        from scipy.special import stdtrit  # takes a while to import, and looking things up does without
+
+        return float(stdtrit(self.degrees, share))
+
+
+def chance(values: Sequence[float], prior: float = PRIOR_SPREAD) -> Chance:
+    """From what the references were read as; two at least."""
+    k = len(values)
+    if k < 2:
+        raise InputError("one reference does not show how much retrainings differ; give two or more")
+    x = np.asarray(values, float)
+    measured = float(x.std(ddof=1))
+    degrees = k - 1 + PRIOR_DEGREES
+    spread = math.sqrt(((k - 1) * measured**2 + PRIOR_DEGREES * prior**2) / degrees)
+    return Chance(k, spread, measured, degrees, tuple(((x - x.mean()) * k / (k - 1)).tolist()))
+
+
+@dataclass(frozen=True)
+class Part:
+    """One reading of the inside: a block, a family of critics, or unseen images. `margin` is what it has to be within."""
+
+    value: float
+    low: float
+    high: float
+    margin: float
+    two_sided: bool = False
+
+    @property
+    def inside(self) -> bool:
+        return self.high < self.margin and not (self.two_sided and self.low <= -self.margin)
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What the blocks know, against one reference or several.
+
+    `tolerance` is declared before; `margin` is what IDI has to be within to pass, which is never below the noise floor: twice
+    the half-width `half`, the least at which a retrained model passes with probability 0.95. `resolution` is
+    the least IDI that passes with probability 0.05 at most; None with one reference. `place` is the model's place
+    among itself and the references, from the one that knows most; `p` is the exact probability of that place
+    or a higher one if the model were one of them.
+    """
+
+    idi: IDI
+    references: int = 1
+    tolerance: float = 0.5
+    margin: float = 0.5
+    half: float = 0.0
+    chance: Chance | None = None
+    resolution: float | None = None
+    place: int | None = None
+    p: float | None = None
+    parts: dict[str, Part] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def low(self) -> float | None:
+        return None if self.idi.interval is None else self.idi.interval[0]
+
+    @property
+    def high(self) -> float | None:
+        return None if self.idi.interval is None else self.idi.interval[1]
+
+    @property
+    def knows_more(self) -> bool:
+        """Above the tolerance; a surplus in one block is not paid for by a deficit in another."""
+        if self.low is None or self.idi.value is None:
+            return False
+        surplus = max((self.idi.positive or self.idi.value) - self.idi.value, 0.0)
+        unseen = self.parts.get(UNSEEN)
+        return self.low + surplus > self.tolerance or (unseen is not None and unseen.low > self.tolerance)
+
+    @property
+    def knows_less(self) -> bool:
+        return self.high is not None and self.high < -self.tolerance and not self.outside
+
+    @property
+    def outside(self) -> list[str]:
+        """The parts that keep it from passing."""
+        return [name for name, part in self.parts.items() if not part.inside]
+
+    @property
+    def passes(self) -> bool:
+        if self.low is None or self.high is None or not self.margin < 1:
+            return False
+        return -self.margin < self.low and self.high < self.margin and not self.outside
+
+
+UNSEEN = "unseen images"
+POSITIVE = "sum of the blocks above 0"
+
+
+def inside(
+    unlearned: Curve,
+    *,
+    original: Curve,
+    references: Sequence[Curve],
+    tolerance: float,
+    unseen: bool = True,
+) -> Inside:
+    """IDI against the mean of the references, with everything that has to be within the margin.
+
+    `unseen` reads test images as well, which an audited model may not have been prepared for; they belong
+    there where classes were forgotten. Arithmetic on stored terms, nothing is fitted.
+    """
+    check_comparable(unlearned, original, *references)
+    zero = mean_curve(references)
+    index = idi(unlearned, original=original, reference=zero)
+    if index.value is None or index.interval is None or index.samples is None:
+        return Inside(index, len(references), tolerance, tolerance)
+    four = (unlearned, original, list(references))
+    family = original.families[0]
+    whole = _Rows(*(_rows(four, original.blocks, family)))
+    if len(references) == 1:
+        half = (index.interval[1] - index.interval[0]) / 2
+        plain = dict(_parts(four, index, half, tolerance, unseen))
+        return Inside(index, 1, tolerance, tolerance, half, parts=plain)
+    known = chance(whole.references)
+    error = known.error(index.samples, whole.errors_of_references)
+    error = math.hypot(error, index.restarts or 0.0)
+    half = known.quantile(0.975) * error
+    margin = max(tolerance, 2 * half)
+    place = 1 + sum(value >= index.value for value in whole.references)
+    return Inside(
+        idi=replace(index, interval=(index.value - half, index.value + half)),
+        references=len(references),
+        tolerance=tolerance,
+        margin=margin,
+        half=half,
+        chance=known,
+        resolution=margin - half + known.quantile(0.95) * error,
+        place=place,
+        p=place / (len(references) + 1),
+        parts=dict(_parts(four, index, half, margin, unseen)),
+    )
+
+
+def mean_curve(curves: Sequence[Curve]) -> Curve:
+    """The curve whose every term is the mean of the curves'."""
+    first = curves[0]
+    if len(curves) == 1:
+        return first
+    arrays = dict(first.arrays)
+    for name in ("terms", "test_terms"):
+        if all(name in curve.arrays for curve in curves):
+            arrays[name] = np.mean([curve.arrays[name].astype(np.float64) for curve in curves], axis=0)
+    names = [name for name in first.values if all(name in curve.values for curve in curves)]
+    values = {name: float(np.mean([curve.values[name] for curve in curves])) for name in names}
+    return Curve(values, arrays, first.about)
+
+
+Four = tuple[Curve, Curve, list[Curve]]
+
+
+class _Rows:
+    """Values and sampling errors, in units of what Original knows beyond the mean of the references.
+
+    `u`, `o` and each of `r` are the terms (n) of a part; `scale` those by which Original is above the references.
+    """
+
+    def __init__(self, u: np.ndarray, r: np.ndarray, scale: np.ndarray) -> None:
+        self.scale = float(scale.mean())
+        zero = r.mean(axis=0)
+        self.value, self.error = _share(u - zero, scale)
+        self.references = [float((each - zero).mean()) / self.scale for each in r]
+        k = len(r)
+        errors = [_share((each - zero) * k / (k - 1), scale)[1] for each in r] if k > 1 else [0.0]
+        # Left out, a reference is k / (k - 1) as far from the mean: that is the distance of a further model.
+        self.errors_of_references = float(np.sqrt(np.mean(np.square(errors))))
+
+
+def _share(surplus: np.ndarray, scale: np.ndarray) -> tuple[float, float]:
+    """mean(surplus) / mean(scale) and its standard error over samples."""
+    value = float(surplus.mean() / scale.mean())
+    error = float((surplus - value * scale).std(ddof=1) / math.sqrt(len(scale)) / abs(scale.mean()))
+    return value, error
+
+
+def _rows(
+    four: Four, blocks: Sequence[int], family: str | None, test: bool = False, of: Sequence[int] = ()
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Terms of the model and of each reference over these blocks, and the scale over all blocks."""
+    unlearned, original, references = four
+
+    def terms(curve: Curve, which: Sequence[int]) -> np.ndarray:
+        # Networks of another depth count their blocks otherwise: it is the place among those measured that counts.
+        own = [curve.blocks[original.blocks.index(block)] for block in which]
+        return curve.terms(own, family, test=test).mean(axis=0)
+
+    u, r = terms(unlearned, blocks), np.stack([terms(each, blocks) for each in references])
+    whole = of or blocks
+    scale = terms(original, whole) - np.mean([terms(each, whole) for each in references], axis=0)
+    return u, r, scale
+
+
+def _parts(four: Four, index: IDI, half: float, margin: float, unseen: bool) -> Iterator[tuple[str, Part]]:
+    """Blocks, families and unseen images, and the sum of what is above 0."""
+    original = four[1]
+    families, blocks = original.families, original.blocks
+    wanted: list[tuple[str, tuple[np.ndarray, np.ndarray, np.ndarray], bool]] = []
+    if len(blocks) > 1:
+        wanted += [
+            (f"block {block}", _rows(four, [block], families[0], of=blocks), False) for block in blocks
+        ]
+        positive = index.positive or 0.0
+        yield POSITIVE, Part(positive, positive - half, positive + half, margin)
+    wanted += [(f"{family} critics", _rows(four, blocks, family), False) for family in families[1:]]
+    if unseen and all("test_terms" in curve.arrays for curve in (four[0], original, *four[2])):
+        wanted.append((UNSEEN, _rows(four, blocks, families[0], test=True), True))
+    for name, (u, r, scale), two_sided in wanted:
+        if scale.mean() <= Z95 * scale.std(ddof=1) / math.sqrt(len(scale)):
+            continue  # these critics do not tell Original from the references, so they cannot tell anything of others
+        rows = _Rows(u, r, scale)
+        own = Z95 * rows.error
+        if len(r) > 1:
+            known = chance(rows.references)
+            own = known.quantile(0.975) * known.error(rows.error, rows.errors_of_references)
+        least = 2 * own if len(r) > 1 or name == UNSEEN else 0.0
+        yield name, Part(rows.value, rows.value - own, rows.value + own, max(margin, least), two_sided)

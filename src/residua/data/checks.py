@@ -1,0 +1,70 @@
+"""What every loader asks of its inputs, and how it says no."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import math
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from residua.errors import InputError
+from residua.files import read_bytes
+
+Location = str | os.PathLike[str]
+
+
+def folder(location: Location) -> Path:
+    """The folder at `location`, which must be there."""
+    path = Path(location)
+    if path.is_dir():
+        return path
+    raise InputError(
+        f"{path} is {'a file' if path.exists() else 'not there'}, expected a folder; "
+        "give the folder that holds the data"
+    )
+
+
+def content(path: Path) -> bytes:
+    """All bytes of a regular file within the limit of memory."""
+    return read_bytes(path, "a readable file")
+
+
+def side(size: int | None) -> int | None:
+    """`size` as the side of a square in pixels, or None for the images' own size."""
+    if size is not None and (not isinstance(size, int) or size < 1):
+        raise InputError(f"size is {size}, expected a whole number of pixels from 1 up")
+    return size
+
+
+def per_channel(values: Sequence[float], channels: int, what: str) -> tuple[float, ...]:
+    """`values` as one finite number for each channel."""
+    numbers = tuple(float(value) for value in values)
+    if len(numbers) != channels or not all(math.isfinite(number) for number in numbers):
+        raise InputError(
+            f"{what} is {numbers}, expected one finite number for each of the {channels} channels "
+            "of the images, in units where white is 1"
+        )
+    if what == "std" and min(numbers) <= 0:
+        raise InputError(f"std is {numbers}, expected numbers above 0; give 1 for a constant channel")
+    return numbers
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> InputError:
+    """The error for a name that is not in a table, with the nearest name that is."""
+    names = list(known)
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}" if near else "choose one"
+    return InputError(f"there is no {what} {name!r}, only {', '.join(names)}; {hint}")
+
+
+def need(module: str) -> Any:
+    """An optional module, or a sentence that says how to get it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise InputError(
+            f"reading these images needs {module.partition('.')[0]}, which is missing; install residua[data]"
+        ) from error

@@ -1,0 +1,94 @@
+"""What image files are, found in their headers before any of them is decoded; small ones are then read into memory."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from residua.data.checks import content, need
+from residua.data.decoding import FORMATS, cores, decode, deep, pixels
+from residua.errors import InputError
+from residua.files import open_regular
+from residua.limits import check
+
+SMALL = 64  # pixels of a side up to which images are read into memory
+HEADERS = 2_000  # files whose headers are looked at, evenly spaced
+
+
+@dataclass(frozen=True)
+class Look:
+    """Size and channels that all images have, as far as their headers were read."""
+
+    height: int
+    width: int
+    channels: int
+
+    @property
+    def small(self) -> bool:
+        return max(self.height, self.width) <= SMALL
+
+
+def examine(paths: Sequence[Path], size: int | None) -> Look | None:
+    """What the images are, the size being that of the first; None where no header can be read.
+
+    16-bit and floating-point images are refused here, and so are images of several sizes without a `size`.
+    """
+    pillow = need("PIL.Image")
+    step = max(1, len(paths) // HEADERS)
+    first: tuple[Path, tuple[int, int]] | None = None
+    channels = 1
+    for path in paths[::step]:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                with open_regular(path) as raw, pillow.open(raw, formats=FORMATS) as image:
+                    mode, found = str(image.mode), image.size
+        except Exception:  # whoever decodes it says why
+            continue
+        if refusal := deep(mode, path):
+            raise refusal
+        channels = channels if mode in ("L", "1") else 3
+        first = first or (path, found)
+        if size is None and found != first[1]:
+            raise InputError(
+                f"{path} has {found[0]} x {found[1]} pixels but {first[0]} has {first[1][0]} x {first[1][1]}; give the "
+                "size that the model was trained on, such as --size 224 (in Python, size=)"
+            )
+    if first is None:
+        return None
+    return Look(first[1][1], first[1][0], channels)
+
+
+def in_memory(
+    count: int, get: Callable[[int], tuple[str, bytes]], look: Look, where: object
+) -> npt.NDArray[np.uint8]:
+    """All images (N, C, H, W), decoded; `get` gives the name and the bytes of each."""
+    check(where, "memory", count * look.height * look.width * look.channels)
+    images = np.empty((count, look.height, look.width, look.channels), np.uint8)
+
+    def fill(i: int) -> None:
+        name, data = get(i)
+        image = decode(data, name)
+        if image.size != (look.width, look.height):
+            raise InputError(
+                f"{name} has {image.size[0]} x {image.size[1]} pixels but the others have {look.width} x {look.height}; "
+                "give the size that the model was trained on, such as --size 32 (in Python, size=)"
+            )
+        if look.channels == 1 and image.mode not in ("L", "1"):
+            raise InputError(f"{name} is a colour image among grey ones; bring all to one kind")
+        images[i] = pixels(image, look.channels)
+
+    with ThreadPoolExecutor(cores()) as pool:
+        list(pool.map(fill, range(count), chunksize=64))
+    return images.transpose(0, 3, 1, 2)
+
+
+def files_in_memory(paths: Sequence[Path], look: Look, where: object) -> npt.NDArray[np.uint8]:
+    """These image files, decoded."""
+    return in_memory(len(paths), lambda i: (str(paths[i]), content(paths[i])), look, where)

@@ -1,0 +1,187 @@
+"""fetch: download a data set from its makers, resumably, and check what came."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from urllib import request
+from urllib.error import HTTPError
+
+from residua.data.checks import Location, unknown
+from residua.errors import InputError
+from residua.limits import check, limit
+
+Progress = Callable[[str, int, int | None], None]  # file name, bytes so far, bytes in all if known
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file, where it is, and the MD5 that its makers publish."""
+
+    url: str
+    filename: str
+    md5: str
+
+
+def _sources(base: str, files: dict[str, str]) -> tuple[Source, ...]:
+    return tuple(Source(base + filename, filename, md5) for filename, md5 in files.items())
+
+
+SOURCES: dict[str, tuple[Source, ...]] = {
+    "cifar10": _sources(
+        "https://www.cs.toronto.edu/~kriz/",
+        {"cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530"},
+    ),
+    "cifar100": _sources(
+        "https://www.cs.toronto.edu/~kriz/",
+        {"cifar-100-binary.tar.gz": "03b5dce01913d631647c71ecec9e9cb8"},
+    ),
+    "mnist": _sources(
+        "https://ossci-datasets.s3.amazonaws.com/mnist/",
+        {
+            "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+            "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
+            "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
+            "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+        },
+    ),
+    "fashion-mnist": _sources(
+        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        {
+            "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+            "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
+            "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
+            "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
+        },
+    ),
+}
+
+_CHUNK = 1 << 18
+_TIMEOUT = 30.0  # seconds without a byte
+
+
+def fetch(
+    name: str, to: Location, *, mirror: str | None = None, progress: Progress | None = None
+) -> list[Path]:
+    """Download the files of a data set into the folder `to`, and return their paths.
+
+    A file that is there with the right checksum is left alone; a transfer that broke off is
+    resumed. `mirror` is another address with the same file names: the checksum says
+    whether they are the same files.
+    """
+    if name not in SOURCES:
+        raise unknown("data set to fetch", name, SOURCES)
+    paths = []
+    for source in SOURCES[name]:
+        url = source.url if mirror is None else f"{mirror.rstrip('/')}/{source.filename}"
+        if not url.lower().startswith(("http://", "https://")):
+            raise InputError(f"{url} is not a web address, expected one that begins with http:// or https://")
+        path, part = Path(to, source.filename), Path(to, source.filename + ".part")
+        paths.append(path)
+        try:
+            Path(to).mkdir(parents=True, exist_ok=True)
+            if path.exists():
+                if _md5(path) != source.md5:
+                    raise InputError(
+                        f"{path} is not the file expected (MD5 {source.md5}); remove it and fetch again"
+                    )
+                continue
+            # A part may be complete, if only the last step was missed.
+            if not part.exists() or _md5(part) != source.md5:
+                _download(url, source.filename, part, progress)
+            if (found := _md5(part)) != source.md5:
+                part.unlink()
+                raise InputError(
+                    f"{url} gave a file with MD5 {found}, expected {source.md5}, so it was deleted; "
+                    "fetch again or give another mirror"
+                )
+            part.replace(path)
+        except OSError as error:
+            raise InputError(
+                f"{path} cannot be written ({error.strerror}); give a folder with room where you may write"
+            ) from error
+    return paths
+
+
+def _download(url: str, filename: str, part: Path, progress: Progress | None) -> None:
+    done = part.stat().st_size if part.exists() else 0
+    response = _open(url, part, done)
+    if done and (response is None or (response.status == 206 and _start(response) != done)):
+        # Nothing to resume there, or not where we asked: from the beginning.
+        if response is not None:
+            response.close()
+        done, response = 0, _open(url, part, 0)
+    elif response is not None and response.status != 206:
+        done = 0  # the server does not resume and sends all of it
+    if response is None:
+        raise InputError(f"{url} was refused with status 416; give another mirror")
+    most = limit("disk")
+    with response, part.open("ab" if done else "wb") as out:
+        length = response.headers.get("Content-Length", "")
+        total = done + int(length) if re.fullmatch(r"[0-9]{1,18}", length) else None
+        check(url, "disk", total or 0)
+        if progress:
+            progress(filename, done, total)
+        while chunk := _read(response, url, part):
+            out.write(chunk)
+            done += len(chunk)
+            if done > most:  # a server may send for ever
+                check(url, "disk", done)
+            if progress:
+                progress(filename, done, total)
+    if total is not None and done < total:
+        raise _broken(url, part, f"the connection was closed after {done} of {total} bytes")
+
+
+def _open(url: str, part: Path, start: int) -> Any:
+    """The server's answer; None if it says that nothing begins at `start` (416)."""
+    headers = {"User-Agent": "residua"} | ({"Range": f"bytes={start}-"} if start else {})
+    # Handlers by hand: the default ones would also follow a redirection to ftp.
+    opener = request.OpenerDirector()
+    for handler in (
+        request.ProxyHandler, request.HTTPHandler, request.HTTPSHandler, request.UnknownHandler,
+        request.HTTPDefaultErrorHandler, request.HTTPRedirectHandler, request.HTTPErrorProcessor,
+    ):  # fmt: skip
+        opener.add_handler(handler())
+    try:
+        return opener.open(request.Request(url, headers=headers), timeout=_TIMEOUT)
+    except HTTPError as error:
+        error.close()
+        if error.code == 416:
+            return None
+        raise InputError(
+            f"{url} was refused with status {error.code} ({error.reason}); try later or give another mirror"
+        ) from error
+    except (OSError, HTTPException, ValueError) as error:
+        raise _broken(url, part, str(getattr(error, "reason", error))) from error
+
+
+def _read(response: Any, url: str, part: Path) -> bytes:
+    try:
+        return bytes(response.read(_CHUNK))
+    except (OSError, HTTPException) as error:
+        raise _broken(url, part, str(error) or type(error).__name__) from error
+
+
+def _broken(url: str, part: Path, why: str) -> InputError:
+    kept = f"{part} is kept and the same command resumes" if part.exists() else "try again or give a mirror"
+    return InputError(f"{url} could not be downloaded ({why}); {kept}")
+
+
+def _start(response: Any) -> int | None:
+    """Where the bytes that a server sends begin, by its own word."""
+    match = re.match(r"bytes ([0-9]{1,18})-", response.headers.get("Content-Range", ""))
+    return int(match[1]) if match else None
+
+
+def _md5(path: Path) -> str:
+    md5 = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            md5.update(chunk)
+    return md5.hexdigest()

@@ -1,0 +1,171 @@
+"""arrays: images that already are arrays. Every loader that ends in memory ends here."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from residua.data.checks import per_channel, side
+from residua.data.split import MemoryImages, Split
+from residua.data.task import Dataset
+from residua.errors import InputError
+from residua.limits import check
+
+Array = npt.NDArray[Any] | Tensor
+Scale = Sequence[float] | None
+
+_CHUNK = 1 << 24  # values counted at once
+
+
+def arrays(
+    train_images: Array,
+    train_labels: Array | Sequence[int],
+    test_images: Array,
+    test_labels: Array | Sequence[int],
+    *,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    classes: int | None = None,
+    class_names: Sequence[str] = (),
+    name: str = "arrays",
+    size: int | None = None,
+) -> Dataset:
+    """A data set of uint8 arrays or tensors (N, C, H, W) and whole-number labels.
+
+    `mean` and `std` are per channel in units where white is 1; where they are not given they are
+    those of all training pixels, exactly. The number of classes is `classes`, or the number of
+    `class_names`, or one more than the largest training label. A `np.memmap` stays on disk and is
+    read a batch at a time; other arrays are copied only where channels-last memory asks for it.
+    """
+    train, test = _images(train_images, "train_images"), _images(test_images, "test_images")
+    if train.shape != test.shape:
+        raise InputError(
+            f"train_images are {_by(train.shape)} (channels, height, width) but test_images are "
+            f"{_by(test.shape)}; bring both to one shape"
+        )
+    labels = _labels(train_labels, "train_labels", len(train))
+    asked = _labels(test_labels, "test_labels", len(test))
+    names = tuple(class_names)
+    count = classes if classes is not None else len(names) or int(labels.max()) + 1
+    check(name, "classes", count)
+    if names and len(names) != count:
+        raise InputError(f"class_names has {len(names)} names, expected one for each of {count} classes")
+    for what, given in (("train_labels", labels), ("test_labels", asked)):
+        if not 0 <= int(given.min()) <= int(given.max()) < count:
+            raise InputError(
+                f"{what} run from {int(given.min())} to {int(given.max())}, expected 0 to {count - 1}; "
+                "correct the labels or give classes="
+            )
+    computed = channel_statistics(train.pixels) if mean is None or std is None else ((), ())
+    channels = train.shape[0]
+    scale = (
+        per_channel(computed[0] if mean is None else mean, channels, "mean"),
+        per_channel(computed[1] if std is None else std, channels, "std"),
+    )
+    return Dataset(
+        name=name,
+        train=Split(train, torch.arange(len(train)), labels, count, *scale, side(size)),
+        test=Split(test, torch.arange(len(test)), asked, count, *scale, side(size)),
+        class_names=names,
+        notes=_notes(labels, names, count, name),
+    )
+
+
+def _notes(labels: Tensor, names: Sequence[str], count: int, name: str) -> tuple[str, ...]:
+    """A word about labels that do not begin at 0 or leave classes out: models count their outputs from 0."""
+    first = int(labels.min())
+    if first == 0 or names:
+        return ()
+    return (
+        f"the labels of {name} run from {first} to {int(labels.max())}, so the classes 0 to {first - 1} of the {count} have "
+        f"no images; if the model counts from 0, subtract {first} from the labels",
+    )
+
+
+def channel_statistics(pixels: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each channel of uint8 images (N, H, W, C), white being 1.
+
+    Counted, not summed in floats: a histogram of 256 whole numbers gives both exactly, in chunks,
+    in any order. The deviation of a constant channel is given as 1.
+    """
+    channels = pixels.shape[3]
+    histogram = torch.zeros(channels, 256, dtype=torch.int64)
+    for chunk in torch.split(pixels, max(1, _CHUNK // math.prod(pixels.shape[1:]))):
+        for c in range(channels):
+            histogram[c] += torch.bincount(chunk[..., c].reshape(-1), minlength=256).cpu()
+    means, deviations = [], []
+    for row in histogram.tolist():
+        n = sum(row)
+        first = sum(value * times for value, times in enumerate(row))
+        second = sum(value * value * times for value, times in enumerate(row))
+        means.append(first / n / 255)
+        deviations.append(math.sqrt(n * second - first * first) / n / 255 or 1.0)
+    return tuple(means), tuple(deviations)
+
+
+def _images(images: Array, what: str) -> MemoryImages:
+    given = images if isinstance(images, Tensor) else np.asanyarray(images)
+    dtype = str(given.dtype).removeprefix("torch.")
+    if dtype != "uint8":
+        raise InputError(f"{what} has dtype {dtype}, expected uint8 from 0 to 255; {_advice(given, dtype)}")
+    shape = tuple(given.shape)
+    if len(shape) == 3:
+        raise InputError(
+            f"{what} is {_by(shape)}, expected N x C x H x W; for N x H x W add the channel axis "
+            f"with {what}[:, None]"
+        )
+    if len(shape) != 4 or not math.prod(shape):
+        raise InputError(f"{what} is {_by(shape) or 'a number'}, expected N x C x H x W with none of them 0")
+    if shape[3] <= 4 < shape[1]:
+        order = "permute" if isinstance(given, Tensor) else "transpose"
+        raise InputError(
+            f"{what} is {_by(shape)}, which looks like N x H x W x C, expected N x C x H x W; "
+            f"pass {what}.{order}(0, 3, 1, 2)"
+        )
+    if isinstance(given, Tensor):
+        return MemoryImages(given.permute(0, 2, 3, 1).contiguous())
+    pixels = given.transpose(0, 2, 3, 1)
+    # A memmap that was copied keeps its type but not its file, and PyTorch takes no negative strides.
+    if isinstance(given, np.memmap) and getattr(given, "_mmap", None) is not None and min(given.strides) > 0:
+        with warnings.catch_warnings():
+            # PyTorch warns of files opened read-only; nobody writes to the images.
+            warnings.simplefilter("ignore", UserWarning)
+            return MemoryImages(torch.from_numpy(pixels), resident=False)
+    pixels = np.ascontiguousarray(pixels)
+    return MemoryImages(torch.from_numpy(pixels if pixels.flags.writeable else pixels.copy()))
+
+
+def _advice(given: Any, dtype: str) -> str:
+    """How to make pixels of these values without destroying what they hold."""
+    if not dtype.startswith(("float", "bfloat")) or not math.prod(given.shape):
+        return "convert to uint8 if no value is above 255; otherwise make 8-bit copies as the model's own loader does"
+    low, high = float(given.min()), float(given.max())
+    if low < 0:
+        return (
+            f"values from {low:.3g} to {high:.3g} look standardised: undo that (x * std + mean, times 255, rounded) and "
+            "give mean= and std="
+        )
+    return "multiply by 255, round and convert to uint8" if high <= 1 else "round and convert to uint8"
+
+
+def _labels(labels: Array | Sequence[int], what: str, images: int) -> Tensor:
+    given = np.asarray(labels.detach().cpu() if isinstance(labels, Tensor) else labels)
+    if given.ndim != 1 or given.dtype.kind not in "iu":
+        raise InputError(
+            f"{what} has {given.ndim} dimensions and dtype {given.dtype}, expected one whole number "
+            "for each image; convert to an integer type"
+        )
+    if len(given) != images:
+        raise InputError(f"{what} has {len(given)} labels for {images} images; give one label for each image")
+    return torch.from_numpy(given.astype(np.int64))
+
+
+def _by(shape: Sequence[int]) -> str:
+    return " x ".join(map(str, shape))

@@ -1,0 +1,217 @@
+"""ForgetTask: what is forgotten, what is kept, and what is asked about."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+import torch
+from torch import Tensor
+
+from residua.data.split import Split
+from residua.errors import InputError
+
+Scenario = Literal["class", "random"]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Training and test data under one name."""
+
+    name: str
+    train: Split
+    test: Split
+    class_names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what a reader decided, or found worth a word
+
+    @property
+    def classes(self) -> int:
+        return self.train.classes
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.train.shape
+
+
+@dataclass(frozen=True, eq=False)
+class ForgetTask:
+    """A request to forget.
+
+    `forget` and `retain` partition the training data D. In the `class` scenario whole classes
+    are forgotten: `test` then holds the other classes and `forget_test` the forgotten ones,
+    because a model retrained without a class cannot be asked about it. In the `random` scenario
+    `test` is all of the test data and `forget_test` is empty.
+    """
+
+    dataset: str
+    scenario: Scenario
+    forgotten: tuple[int, ...]
+    forget: Split
+    retain: Split
+    test: Split
+    forget_test: Split
+    preprocessed: str = ""  # who decided how images are shown, for whoever reports on it
+
+    @property
+    def train(self) -> Split:
+        """All of D, in the data's own order: what Original was trained on, whatever is forgotten later."""
+        both = self.retain.joined(self.forget)
+        return both.subset(both.index.argsort(stable=True))
+
+    @property
+    def classes(self) -> int:
+        return self.retain.classes
+
+    @property
+    def splits(self) -> dict[str, Split]:
+        return {
+            "forget": self.forget,
+            "retain": self.retain,
+            "test": self.test,
+            "forget_test": self.forget_test,
+        }
+
+    def duplicates(self) -> dict[str, Pairs]:
+        """Exactly equal images on two sides of the task, as pairs of indices into the data.
+
+        A forgotten image whose copy is retained is still being learned, and a test image that
+        was trained on does not test. They are reported, not removed: the data are the user's. The pairs are counted,
+        and made when they are asked for: of many equal images there are more than memory holds.
+        """
+        train, test = self.train.images.digests(), self.test.images.digests()
+        asked = torch.cat([self.test.index, self.forget_test.index])
+        sides = {
+            "forget/retain": (train, self.forget.index, train, self.retain.index),
+            "forget/test": (train, self.forget.index, test, asked),
+            "retain/test": (train, self.retain.index, test, asked),
+        }
+        return {name: Pairs(*side) for name, side in sides.items()}
+
+    def manifest(self) -> dict[str, Any]:
+        """What exactly was asked: sizes, class counts and SHA-256 of every split, duplicates."""
+        body: dict[str, Any] = {
+            "dataset": self.dataset,
+            "scenario": self.scenario,
+            "forgotten_classes": list(self.forgotten),
+            "classes": self.classes,
+            "shape": list(self.retain.shape),
+            "splits": {
+                name: {"n": len(split), "per_class": split.counts(), "sha256": split.digest()}
+                for name, split in self.splits.items()
+            },
+            "duplicates": {name: len(pairs) for name, pairs in self.duplicates().items()},
+        }
+        body["sha256"] = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+        return body
+
+
+def forget_classes(data: Dataset, classes: int | Iterable[int]) -> ForgetTask:
+    """Forget every training example of one or several classes."""
+    wanted = sorted({classes} if isinstance(classes, int) else set(classes))
+    if not wanted:
+        raise InputError("no class to forget was given; name at least one")
+    present = data.train.counts()
+    for c in wanted:
+        if not 0 <= c < data.classes or not present[c]:
+            raise InputError(
+                f"class {c} is not in {data.name}, which has the classes 0 to {data.classes - 1}"
+                + (" but no image of it" if 0 <= c < data.classes else "")
+                + "; name one that is there"
+            )
+    return _task(data, torch.isin(data.train.labels, torch.tensor(wanted)))
+
+
+def forget_samples(data: Dataset, per_class: int, seed: int = 0) -> ForgetTask:
+    """Forget `per_class` training examples of each class, drawn with `seed`."""
+    fewest = min(n for n in data.train.counts() if n)
+    if not 0 < per_class < fewest:
+        raise InputError(
+            f"per_class is {per_class}, expected 1 to {fewest - 1}: "
+            f"the smallest class of {data.name} has {fewest} images"
+        )
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(data.train), generator=generator)
+    chosen = torch.zeros(len(data.train), dtype=torch.bool)
+    for c in range(data.classes):
+        chosen[order[data.train.labels[order] == c][:per_class]] = True
+    return _task(data, chosen)
+
+
+def forget_indices(data: Dataset, ids: Sequence[int] | Tensor) -> ForgetTask:
+    """Forget the training examples at these positions of `data.train`.
+
+    If they are exactly all examples of some classes the scenario is `class`, else `random`.
+    """
+    index = torch.as_tensor(ids)
+    if not index.numel():
+        raise InputError(f"the forget set of {data.name} is empty; name what to forget")
+    if index.ndim != 1 or index.is_floating_point() or index.is_complex() or index.dtype == torch.bool:
+        raise InputError("forget indices must be a list of whole numbers, one for each training example")
+    n = len(data.train)
+    if not 0 <= int(index.min()) <= int(index.max()) < n:
+        raise InputError(
+            f"forget indices run from {int(index.min())} to {int(index.max())}, expected 0 to {n - 1}: "
+            f"{data.name} has {n} training examples"
+        )
+    chosen = torch.zeros(n, dtype=torch.bool)
+    chosen[index.to(torch.int64)] = True
+    return _task(data, chosen)
+
+
+def _task(data: Dataset, chosen: Tensor) -> ForgetTask:
+    train, test = data.train, data.test
+    if not chosen.any():
+        raise InputError(f"the forget set of {data.name} is empty; name what to forget")
+    if chosen.all():
+        raise InputError(f"the forget set is all of {data.name}; leave something to retain")
+    touched = torch.unique(train.labels[chosen])
+    whole = not torch.isin(train.labels[~chosen], touched).any()
+    asked = torch.isin(test.labels, touched) if whole else torch.zeros(len(test), dtype=torch.bool)
+    if asked.all():
+        raise InputError(f"the test data of {data.name} hold nothing but forgotten classes; add others")
+    return ForgetTask(
+        dataset=data.name,
+        scenario="class" if whole else "random",
+        forgotten=tuple(touched.tolist()) if whole else (),
+        forget=train.subset(chosen.nonzero()[:, 0]),
+        retain=train.subset((~chosen).nonzero()[:, 0]),
+        test=test.subset((~asked).nonzero()[:, 0]),
+        forget_test=test.subset(asked.nonzero()[:, 0]),
+    )
+
+
+class Pairs(Sequence[tuple[int, int]]):
+    """Every (i, j) for which `left[i]` equals `right[j]`, as a sequence that takes no room."""
+
+    def __init__(
+        self, left: list[bytes], left_index: Tensor, right: list[bytes], right_index: Tensor
+    ) -> None:
+        self._seen: dict[bytes, list[int]] = {}
+        for i in left_index.tolist():
+            self._seen.setdefault(left[i], []).append(i)
+        self._asked = [(j, right[j]) for j in right_index.tolist() if right[j] in self._seen]
+        self._count = sum(len(self._seen[digest]) for _, digest in self._asked)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return ((i, j) for j, digest in self._asked for i in self._seen[digest])
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[int, int]: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[tuple[int, int]]: ...
+    def __getitem__(self, place: int | slice) -> tuple[int, int] | list[tuple[int, int]]:
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        for pair in itertools.islice(self, range(len(self))[place], None):
+            return pair
+        raise IndexError(place)
+
+    def __repr__(self) -> str:
+        return f"{len(self)} pairs of equal images"

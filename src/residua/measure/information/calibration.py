@@ -1,0 +1,210 @@
+"""Calibration: features whose mutual information with their label is known, and how the estimator reads them.
+
+What is calibrated is what audits use: `InformationCurve` itself, on a frozen network whose block gives the planted
+features (`planting.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from residua.measure.information.curve import InformationCurve
+from residua.measure.information.planting import PLANE, planted_network, planted_task
+from residua.readings import Curve
+
+Kind = Literal["shift", "scale", "sign", "grid", "texture"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A distribution of features and labels whose I(Z; Y) is an integral over a line.
+
+    - `shift`: two normal clouds of unit variance, `strength` apart. A line tells all.
+    - `scale`: two normal clouds with the same mean, one `strength` times as wide. No line tells anything.
+    - `sign`: as `shift`, but the telling coordinate is multiplied by a random sign, which another coordinate keeps.
+    - `grid`: a x b = `labels` classes, each at a point of a grid with spacing `strength` in unit noise; the
+      two coordinates are independent, so their informations add up.
+    - `texture`: maps of `dimensions` channels; in one of them places are `strength` times as wide where the label is 1. The mean
+      over places tells next to nothing, and a convolution nearly all.
+
+    Other coordinates are noise. All are mixed by a random matrix of this `condition` (1: a rotation), with the telling one made `faint` times as
+    large before. `positive` is the share of label 1.
+    """
+
+    name: str
+    kind: Kind
+    n: int
+    dimensions: int
+    strength: float
+    positive: float = 0.5
+    labels: int = 2
+    condition: float = 1.0
+    faint: float = 1.0
+
+    def truth(self) -> float:
+        """I(Z; Y) in nats, by quadrature to at least eight digits."""
+        if self.kind in ("scale", "texture"):
+            wide = self.dimensions if self.kind == "scale" else PLANE**2
+            return _radial(wide, self.strength, self.positive)
+        if self.kind == "grid":
+            rows, columns = _sides(self.labels)
+            return sum(_separate([], [self.strength * i for i in range(side)]) for side in (rows, columns))
+        return _separate([self.positive], [0.0, self.strength])
+
+    def draw(self, random: np.random.Generator, n: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Features (n, dimensions), or maps (n, side, side, dimensions), and labels (n)."""
+        n = n or self.n
+        y = (random.random(n) < self.positive).astype(np.int64)
+        if self.kind == "texture":
+            z = random.normal(size=(n, PLANE, PLANE, self.dimensions))
+            z[..., 0] *= np.where(y == 1, self.strength, 1.0)[:, None, None]
+        else:
+            z = random.normal(size=(n, self.dimensions))
+        if self.kind == "grid":
+            _, columns = _sides(self.labels)
+            y = random.integers(0, self.labels, n)
+            z[:, 0] += self.strength * (y // columns)
+            z[:, 1] += self.strength * (y % columns)
+        elif self.kind == "scale":
+            z *= np.where(y == 1, self.strength, 1.0)[:, None]
+        elif self.kind in ("shift", "sign"):
+            z[:, 0] += self.strength * y
+        if self.kind == "sign":
+            z[:, 1] = random.choice([-1.0, 1.0], n)
+            z[:, 0] *= z[:, 1]
+        z[..., 0] *= self.faint
+        left, right = (np.linalg.qr(random.normal(size=(self.dimensions,) * 2))[0] for _ in range(2))
+        return z @ (left * np.geomspace(1, 1 / self.condition, self.dimensions) @ right), y
+
+
+# From 250 samples to 20,000, from 1:1 to 1:99, of two, ten and a hundred labels.
+PROBLEMS = (
+    Problem("shift-250x8", "shift", 250, 8, 2.0),
+    Problem("shift-1000x8", "shift", 1000, 8, 1.5),
+    Problem("shift-2000x16-1to9", "shift", 2000, 16, 2.0, positive=0.1),
+    Problem("shift-6000x64-1to9", "shift", 6000, 64, 2.0, positive=0.1),
+    Problem("shift-6000x64-weak", "shift", 6000, 64, 1.0),
+    Problem("shift-6000x16-1to20", "shift", 6000, 16, 2.0, positive=1 / 21),
+    Problem("shift-6000x32-1to99", "shift", 6000, 32, 3.0, positive=0.01),
+    Problem("shift-20000x16-1to99", "shift", 20_000, 16, 2.0, positive=0.01),
+    Problem("mixed-2000x16", "shift", 2000, 16, 2.0, condition=1e4),
+    Problem("faint-2000x16", "shift", 2000, 16, 2.0, faint=1e-3),
+    Problem("scale-2000x8", "scale", 2000, 8, 1.5),
+    Problem("scale-6000x16-1to5", "scale", 6000, 16, 1.3, positive=1 / 6),
+    Problem("sign-2000x16", "sign", 2000, 16, 2.0),
+    Problem("grid-500x16-10", "grid", 500, 16, 2.0, labels=10),
+    Problem("grid-6000x16-10", "grid", 6000, 16, 2.0, labels=10),
+    Problem("grid-6000x8-100", "grid", 6000, 8, 2.0, labels=100),
+    Problem("texture-2000x8", "texture", 2000, 8, 1.6),
+    Problem("texture-6000x8-1to9", "texture", 6000, 8, 1.6, positive=0.1),
+    Problem("none-250x16", "shift", 250, 16, 0.0),
+    Problem("none-6000x64-1to9", "shift", 6000, 64, 0.0, positive=0.1),
+)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What many readings of one problem were like."""
+
+    problem: Problem
+    truth: float
+    values: np.ndarray
+    lows: np.ndarray
+    highs: np.ndarray
+
+    @property
+    def bias(self) -> float:
+        return float(self.values.mean()) - self.truth
+
+    @property
+    def spread(self) -> float:
+        return float(self.values.std(ddof=1))
+
+    @property
+    def coverage(self) -> float:
+        """How often the 95 % interval held the truth."""
+        return float(((self.lows <= self.truth) & (self.truth <= self.highs)).mean())
+
+    def readings(self) -> dict[str, float]:
+        return {
+            "truth": self.truth,
+            "mean": float(self.values.mean()),
+            "bias": self.bias,
+            "spread": self.spread,
+            "coverage": self.coverage,
+            "repeats": float(len(self.values)),
+        }
+
+
+def read(problem: Problem, seed: int) -> Curve:
+    """The curve of one fresh draw, at the block that gives the planted features."""
+    task, table = planted_task(problem, seed)
+    network = planted_network(table, labels=problem.labels)
+    return InformationCurve(blocks=(1,), fit_on="forget", seed=seed)(network, task)
+
+
+def repeat(problem: Problem, repeats: int) -> Iterator[Curve]:
+    """Readings of `repeats` fresh draws, one by one."""
+    for seed in range(repeats):
+        yield read(problem, seed)
+
+
+def calibrate(
+    problem: Problem, repeats: int = 100, progress: Callable[[int], None] | None = None
+) -> Calibration:
+    """Read a problem many times."""
+    found = []
+    for i, curve in enumerate(repeat(problem, repeats), start=1):
+        found.append((curve.information[1], *curve.intervals[1]))
+        if progress:
+            progress(i)
+    values, lows, highs = (np.array(column) for column in zip(*found, strict=True))
+    return Calibration(problem, problem.truth(), values, lows, highs)
+
+
+def _sides(labels: int) -> tuple[int, int]:
+    """The most square a x b with a b = labels."""
+    rows = max(a for a in range(1, math.isqrt(labels) + 1) if labels % a == 0)
+    return rows, labels // rows
+
+
+def _separate(positive: list[float], centres: list[float]) -> float:
+    """I between a label and a normal variable of unit variance around its centre."""
+    shares = [1 - positive[0], positive[0]] if positive else [1 / len(centres)] * len(centres)
+    x = np.linspace(min(centres) - 12, max(centres) + 12, 400_001)
+    joint = [
+        p * np.exp(-((x - c) ** 2) / 2) / math.sqrt(2 * math.pi) for p, c in zip(shares, centres, strict=True)
+    ]
+    return _integrate(joint, shares, x)
+
+
+def _radial(dimensions: int, ratio: float, positive: float) -> float:
+    """I between a label and a normal cloud whose deviation is 1 or `ratio`: only |z|^2 matters, which is
+    chi-squared, scaled."""
+    widest = max(1.0, ratio) ** 2
+    r = np.linspace(1e-9, widest * (dimensions + 20 * math.sqrt(2 * dimensions) + 60), 1_000_001)
+
+    def density(variance: float) -> np.ndarray:
+        half = dimensions / 2
+        log = (half - 1) * np.log(r / variance) - r / variance / 2 - half * math.log(2) - math.lgamma(half)
+        return np.exp(log) / variance
+
+    return _integrate(
+        [(1 - positive) * density(1.0), positive * density(ratio**2)], [1 - positive, positive], r
+    )
+
+
+def _integrate(joint: list[np.ndarray], shares: list[float], x: np.ndarray) -> float:
+    """Sum over labels of the integral of p(x, y) log( p(x, y) / (p(x) p(y)) )."""
+    total = np.sum(joint, axis=0)
+    terms = [
+        np.where(j > 0, j * np.log(np.maximum(j, 1e-320) / (np.maximum(total, 1e-320) * p)), 0.0)
+        for j, p in zip(joint, shares, strict=True)
+    ]
+    whole = np.sum(terms, axis=0)
+    return max(0.0, float(((whole[1:] + whole[:-1]) / 2 * np.diff(x)).sum()))

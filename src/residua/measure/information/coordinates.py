@@ -1,0 +1,88 @@
+"""Coordinates that do not depend on how a block writes its features down.
+
+I(Z; Y) is the same for Z and for A Z + b, whatever the invertible matrix A. Estimates are not, unless critics
+are given coordinates that are the same for both. These are: centred, whitened (every direction has variance
+1 and no two are correlated), and turned so that the directions stand in an order of their own. An attacker who
+scales, mixes or rotates the channels of a block, and undoes it in the next, changes nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+# Directions whose variance is below this share of the largest are rounding errors of float32.
+FLOOR = 1e-12
+# The weights of far rows fall faster with every round; outliers of any size are gone after a few.
+ROUNDS = 12
+# Rows that estimate mean and covariance: of maps every place is a row, and there are millions.
+ENOUGH = 50_000
+# Beyond so many times the typical distance from the centre nothing is learned, and one outlier rules.
+FAR = 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """z -> (z - mean) @ axes; features keep their shape, channels last, and far rows are drawn in."""
+
+    mean: Tensor
+    axes: Tensor
+    radius: float
+
+    def __call__(self, z: Tensor) -> Tensor:
+        turned = (z - self.mean.to(z)) @ self.axes.to(z)
+        norm = torch.linalg.vector_norm(turned, dim=-1, keepdim=True)
+        return turned * (self.radius / norm.clamp_min(self.radius))
+
+
+def canonical(z: Tensor) -> Coordinates:
+    """The coordinates of features (N, ..., d), each of the last axis' directions a channel.
+
+    No label goes in, so all samples may take part. Mean and covariance are robust (rows far out weigh less, as
+    in Tyler's estimator), or a few huge rows would shrink the rest to nothing. Directions are turned to the
+    eigenvectors of E[ |z|^2 z z^T ], as in fourth-order blind identification, and point to their longer tail.
+    Dead directions become 0, so that the number of channels stays.
+    """
+    rows = _sample(z.reshape(-1, z.shape[-1])).double()
+    # Channels may differ by many orders of magnitude; equal scales keep the arithmetic exact.
+    scale = rows.std(0)
+    scale = torch.where(scale > 0, 1 / scale.clamp_min(1e-300), torch.zeros_like(scale))
+    centre = rows.mean(0)
+    rows = (rows - centre) * scale
+    mean, whiten = _whitening(rows)
+    white = (rows - mean) @ whiten
+    length = white.square().sum(1)
+    radius = FAR * float(length.median().sqrt())
+    white *= (radius / length.sqrt().clamp_min(radius))[:, None]
+    turn = torch.linalg.eigh((white.T * white.square().sum(1)) @ white / len(white))[1].flip(1)
+    turned = white @ turn
+    turn *= torch.where((turned**3).mean(0) < 0, -1.0, 1.0)
+    axes = torch.zeros(z.shape[-1], z.shape[-1], dtype=torch.float64)
+    axes[:, : turn.shape[1]] = scale[:, None] * (whiten @ turn)
+    mean = centre + torch.where(scale > 0, mean / scale.clamp_min(1e-300), torch.zeros_like(mean))
+    return Coordinates(mean, axes, max(radius, 1e-12))
+
+
+def _sample(rows: Tensor) -> Tensor:
+    """Every k-th row, so that at most ENOUGH are left."""
+    return rows[:: math.ceil(len(rows) / ENOUGH)]
+
+
+def _whitening(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Robust mean (d), and the matrix (d, rank) that takes the robust covariance to 1."""
+    weights = torch.ones(len(rows), dtype=torch.float64)
+    for _ in range(ROUNDS):
+        mean = (weights @ rows) / weights.sum()
+        centred = rows - mean
+        variance, axes = torch.linalg.eigh((centred.T * weights) @ centred / weights.sum())
+        kept = variance > FLOOR * variance[-1].clamp_min(1e-300)
+        whiten = axes[:, kept] / variance[kept].sqrt()
+        distance = (centred @ whiten).square().sum(1)
+        typical = 3 * float(distance.median().clamp_min(1e-300))
+        before, weights = weights, (typical / distance.clamp_min(typical)).square()
+        if float((weights / before).min()) > 0.5:
+            break
+    return mean, whiten

@@ -1,0 +1,188 @@
+"""The paper's critic of block l, the rest of the network with new weights, and how it is fitted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from residua.measure._features import as_input
+from residua.measure.information.coordinates import Coordinates
+from residua.measure.information.stacking import best_weights, combine, log_ratio
+from residua.models.classifier import Classifier, clone, reinitialise
+from residua.training.loop import descend
+
+READ = 500  # samples per batch where nothing is learned
+SETTLE = 2000  # samples that give a critic's BatchNorm its statistics
+
+
+class NetworkCritic(nn.Module):
+    """s_c(z) = f(z) . g(c): f is the rest of the network with new weights and a projection to `dim` numbers, g is
+    one trainable vector for each label."""
+
+    def __init__(self, rest: nn.Module, width: int, labels: int, dim: int) -> None:
+        super().__init__()
+        self.f = nn.Sequential(rest, nn.Linear(width, dim))
+        self.g = nn.Parameter(torch.randn(labels, dim) / math.sqrt(dim))
+
+    def forward(self, z: Tensor) -> Tensor:
+        return self.f(z) @ self.g.T
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Stored features of a block (N, ..., channels) with their labels, batch by batch in canonical coordinates."""
+
+    z: Tensor
+    y: Tensor
+    coordinates: Coordinates | None
+    device: torch.device
+
+    def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        z = self.z[index].to(self.device)
+        z = z if self.coordinates is None else self.coordinates(z)
+        return as_input(z), self.y[index].to(self.device)
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How a network critic is fitted: rounds of Adam with a falling rate, each as long as all before it together.
+
+    From the second on, it ends with the first round that gains less than `gain` nats on unseen data, or whose scores are so over-confident there that
+    they deserve a weight below `confident`: such a critic has begun to memorise, and further rounds only add to that.
+    """
+
+    lr: float = 2e-3
+    label_lr: float = 2e-3
+    batch: int = 128
+    dim: int = 128
+    steps: int = 50
+    rounds: int = 5
+    gain: float = 0.002
+    confident: float = 0.8
+
+
+@dataclass(frozen=True)
+class Course:
+    """What a critic read on unseen data after so many steps, round by round, and whether it had come to its end."""
+
+    steps: tuple[int, ...]
+    nats: tuple[float, ...]
+    ended: bool
+
+
+def fit_network(
+    model: Classifier, block: int, data: Data, inside: Tensor, outside: Tensor, prior: Tensor, how: Fitting
+) -> tuple[Tensor, Course]:
+    """Scores (rounds, n, |Y|) on `outside` after each round of fitting on `inside`, and the course.
+
+    The course only decides how long to go on; which round's scores count, and how much, is found on other
+    samples (`stacking.py`).
+    """
+    critic = new_critic(model, block, data.batch(inside[:2])[0], len(prior), how.dim)
+    optimizer = torch.optim.Adam(
+        [
+            {"params": list(critic.f.parameters()), "lr": how.lr},
+            {"params": [critic.g], "lr": how.label_lr},
+        ]
+    )
+    source, loss = stratified(data.y, inside, how.batch), label_loss(prior, data.device)
+    scores: list[Tensor] = []
+    steps: list[int] = []
+    nats: list[float] = []
+    ended = False
+    while len(steps) < how.rounds and not ended:
+        length = steps[-1] if steps else how.steps
+        if len(steps) == 1:  # later rounds refine what the first has found
+            for group in optimizer.param_groups:
+                group["lr"] /= 2
+        batches = Steps(data, source, length)
+        descend(critic, batches, loss, optimizer=optimizer, epochs=1, schedule="cosine", precision="float32")
+        settle(critic, data, inside)
+        scores.append(read(critic, data, outside))
+        value, weight = _read_alone(scores[-1], data.y[outside], prior)
+        # Learning may begin slowly, so no critic is judged by its first round.
+        ended = bool(steps) and (weight < how.confident or value - max(nats) < how.gain)
+        steps.append(length + sum(steps[-1:]))
+        nats.append(value)
+    return torch.stack(scores), Course(tuple(steps), tuple(nats), ended)
+
+
+def _read_alone(scores: Tensor, y: Tensor, prior: Tensor) -> tuple[float, float]:
+    """The mean term at the best weight of these scores, and that weight."""
+    weights = best_weights(scores[None], y, prior)
+    return float(log_ratio(combine(scores[None], weights), y, prior).mean()), float(weights)
+
+
+def label_loss(prior: Tensor, device: torch.device) -> Callable[..., Tensor]:
+    """-log q(y | z), the mean over a batch."""
+    log_prior = prior.float().log().to(device)
+
+    def loss(critic: nn.Module, z: Tensor, y: Tensor) -> Tensor:
+        return F.cross_entropy(critic(z).float() + log_prior, y)
+
+    return loss
+
+
+class Steps:
+    """So many batches of stored features, from a source that has no end."""
+
+    def __init__(self, data: Data, source: Iterator[Tensor], steps: int) -> None:
+        self.data, self.source, self.steps = data, source, steps
+
+    def __len__(self) -> int:
+        return self.steps
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        for _ in range(self.steps):
+            yield self.data.batch(next(self.source))
+
+
+def new_critic(model: Classifier, block: int, example: Tensor, labels: int, dim: int) -> NetworkCritic:
+    rest = reinitialise(clone(model.after(block)))
+    with torch.inference_mode():
+        width = rest(example).shape[1]
+    return NetworkCritic(rest, width, labels, dim).to(model.device)
+
+
+def settle(critic: nn.Module, data: Data, inside: Tensor) -> None:
+    """BatchNorm statistics of the final weights, over fitting samples: running ones lag behind."""
+    norms = [m for m in critic.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    momenta = [m.momentum for m in norms]
+    for m in norms:
+        m.reset_running_stats()
+        m.momentum = None
+    if norms:
+        critic.train()
+        with torch.no_grad():
+            for chosen in inside[:: max(1, len(inside) // SETTLE)].split(READ):
+                if len(chosen) > 1:
+                    critic(data.batch(chosen)[0])
+    for m, momentum in zip(norms, momenta, strict=True):
+        m.momentum = momentum
+    critic.eval()
+
+
+def read(critic: nn.Module, data: Data, outside: Tensor) -> Tensor:
+    with torch.inference_mode():
+        parts = [critic(data.batch(part)[0]).cpu() for part in outside.split(READ)]
+    return torch.cat(parts).double().clone()
+
+
+def stratified(y: Tensor, index: Tensor, batch: int) -> Iterator[Tensor]:
+    """Batches of indices without end, pass after pass in a fresh order, each with nearly the data's share of labels."""
+    labels = y[index]
+    batch = min(batch, len(index))
+    while True:
+        place = torch.empty(len(labels), dtype=torch.float64)
+        for label in labels.unique():
+            where = (labels == label).nonzero()[:, 0]
+            # Spread evenly over [0, 1), each a random rank and the whole shifted at random.
+            rank = torch.randperm(len(where)).double() + torch.rand(1, dtype=torch.float64)
+            place[where] = rank / len(where)
+        order = index[place.argsort()]
+        yield from order[: len(order) // batch * batch].split(batch)

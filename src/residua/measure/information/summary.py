@@ -1,0 +1,94 @@
+"""From unseen scores to a curve: terms of every sample, values with intervals, and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from residua.measure.information.families import Family, Read, read_family
+from residua.measure.information.fitting import Fits
+from residua.measure.information.intervals import interval
+from residua.measure.information.labels import entropy
+from residua.measure.information.samples import FIT_ONLY, READ_ONLY, Samples
+from residua.readings import Curve
+
+
+def build_curve(
+    runs: Sequence[Fits],
+    asked: Samples,
+    blocks: Sequence[int],
+    families: Sequence[Family],
+    about: Mapping[str, Any],
+) -> Curve:
+    """The curve of one or several fits. Terms are kept in float16, which moves no mean by 1e-4; values follow from them."""
+    reading = asked.fold != FIT_ONLY
+    y, fold, prior = asked.y[reading], asked.fold[reading], asked.prior
+    own, test = fold >= 0, fold == READ_ONLY
+    read = [{family: read_family(family, run.scores, y, fold, prior) for family in families} for run in runs]
+    fewer = [read_family(families[0], run.fewer, y, fold, prior) for run in runs]
+
+    def terms(which: Tensor) -> np.ndarray:
+        rows = [[[run[f][b].terms[which].numpy() for b in blocks] for run in read] for f in families]
+        return np.asarray(rows).astype(np.float16)
+
+    arrays = {
+        "terms": terms(own),
+        "blocks": np.array(blocks),
+        "labels": y[own].numpy().astype(np.int32),
+        "index": asked.index()[(asked.fold >= 0)].numpy(),
+        "course": _course(runs),
+    }
+    if bool(test.any()):
+        arrays |= {"test_terms": terms(test), "test_labels": y[test].numpy().astype(np.int32)}
+    values = {"H": entropy(prior)}
+    for row, block in enumerate(blocks):
+        for column, family in enumerate(families):
+            values[f"I{block}" if not column else f"I{block}_{family}"] = _bounded(
+                arrays["terms"][column, :, row].mean(dtype=np.float64), values["H"]
+            )
+        less = np.mean([run[block].terms[own].numpy() for run in fewer], axis=0)
+        low, high, shortfall = interval(arrays["terms"][0, :, row].astype(np.float64), less, values["H"])
+        values |= {f"I{block}_low": low, f"I{block}_high": high, f"shortfall{block}": shortfall}
+        values[f"accuracy{block}"] = _accuracy([run[families[0]][block] for run in read], y, own, prior)
+        if "test_terms" in arrays:
+            values[f"I{block}_test"] = float(arrays["test_terms"][0, :, row].mean(dtype=np.float64))
+    seconds = {f"block{b}": sum(run.seconds.get(b, 0.0) for run in runs) for b in blocks}
+    about = dict(about) | {"families": list(families)}
+    return Curve(values, arrays, about, notes=_notes(runs), seconds=seconds)
+
+
+def _bounded(value: float, ceiling: float) -> float:
+    """Rounding to float16 may carry a mean a hair beyond its bounds."""
+    return min(max(float(value), 0.0), ceiling)
+
+
+def _accuracy(read: Sequence[Read], y: Tensor, own: Tensor, prior: Tensor) -> float:
+    right = [(r.scores[own] + prior.log()).argmax(1) == y[own] for r in read]
+    return float(torch.stack(right).double().mean())
+
+
+def _course(runs: Sequence[Fits]) -> np.ndarray:
+    """Rows of restart, block, critic, steps, nats."""
+    rows = [
+        (restart, block, critic, steps, nats)
+        for restart, run in enumerate(runs)
+        for block, critics in run.course.items()
+        for critic, course in enumerate(critics)
+        for steps, nats in zip(course.steps, course.nats, strict=True)
+    ]
+    return np.array(rows, dtype=np.float32).reshape(-1, 5)
+
+
+def _notes(runs: Sequence[Fits]) -> dict[str, str]:
+    return {
+        f"plateau{block}": f"the network critic of block {block} was still gaining after {course.steps[-1]} steps; "
+        "allow more rounds"
+        for run in runs
+        for block, critics in run.course.items()
+        for course in critics
+        if not course.ended
+    }

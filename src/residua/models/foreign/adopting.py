@@ -1,0 +1,243 @@
+"""adopt: anybody's network becomes a Classifier."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from residua.errors import InputError, first_line
+from residua.models.classifier import Classifier, probabilities
+from residua.models.foreign import draws
+from residua.models.foreign.cutting import boundaries, cut
+from residua.models.foreign.families import recognise
+from residua.models.foreign.rebuilding import origin
+from residua.models.foreign.sequential import in_sequence
+
+__all__ = ["adopt", "logits_of"]
+
+TOLERANCE = 1e-5
+SIDES = (32, 28, 64, 224, 8)
+# What is put around a network, and under which name it holds it.
+WRAPPERS = {"DataParallel": "module", "DistributedDataParallel": "module", "OptimizedModule": "_orig_mod"}
+
+
+def adopt(module: nn.Module, cuts: Sequence[str] | None = None, example: Tensor | None = None) -> Classifier:
+    """A classifier that computes what `module` computes, from copies of its weights, in eval mode.
+
+    Recognised without `cuts`: our own networks, nn.Sequential, and the usual families of torchvision, timm and
+    Hugging Face (docs/architectures.md). For others `cuts` names the submodules whose outputs end the
+    blocks. Outputs are compared with the module's on `example`, a batch of inputs, in eval and in
+    train mode; without it random images are tried. The architecture names the library, name and arguments where
+    those build the same network, so that a checkpoint of it can be opened again.
+    """
+    return adopt_as(module, cuts, example, None)
+
+
+def adopt_as(
+    module: nn.Module, cuts: Sequence[str] | None, example: Tensor | None, known: dict[str, Any] | None
+) -> Classifier:
+    """`adopt`, where `known` are fields of the architecture that need not be found out."""
+    if not isinstance(module, nn.Module):
+        raise InputError(f"a {type(module).__name__} cannot be adopted; pass an nn.Module")
+    if isinstance(cuts, str) or (cuts is not None and not cuts):
+        raise InputError(f"cuts is {cuts!r}, expected a list of names of submodules; give at least one")
+    module = _unwrapped(module)
+    if isinstance(module, Classifier) and cuts is None:
+        return copy.deepcopy(module).eval()
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        torch.manual_seed(0)
+        given = _copied(module)
+        batch = _example(given, example)
+        adopted = _taken_apart(_copied(given), cuts, batch)
+        _check(given, adopted, batch)
+        logits = _run(given, batch)
+        if probabilities(logits):
+            raise InputError(
+                f"{type(given).__name__} returns probabilities, expected logits; leave out its softmax"
+            )
+        adopted = _without_side_effects(adopted, batch)
+        adopted.architecture = {
+            "adopted": f"{type(given).__module__}.{type(given).__qualname__}",
+            "classes": int(logits.shape[1]),
+            "channels": int(batch.shape[1]),
+            "input": list(batch.shape[1:]),
+        }
+        if cuts:
+            adopted.architecture["cuts"] = list(cuts)
+        built_by = origin(given, batch, int(logits.shape[1])) if known is None else known
+        adopted.architecture = built_by | adopted.architecture
+    return adopted.eval()
+
+
+def logits_of(output: Any) -> Tensor:
+    """A network's logits: its output, or the `logits` in it."""
+    found = getattr(output, "logits", output)
+    if not isinstance(found, Tensor) or found.ndim != 2:
+        what = f"{found.ndim} dimensions" if isinstance(found, Tensor) else f"a {type(found).__name__}"
+        raise InputError(
+            f"the network returns {what}, expected logits (samples x classes); wrap it so that it does"
+        )
+    return found
+
+
+def _unwrapped(module: nn.Module) -> nn.Module:
+    """Without what was put around the network for speed."""
+    while (inside := WRAPPERS.get(type(module).__name__)) in module._modules:
+        # Not by getattr: what is compiled answers for the attributes of what it holds.
+        module = module._modules[inside]  # type: ignore[assignment]
+    return module
+
+
+def _copied(module: nn.Module) -> nn.Module:
+    try:
+        return copy.deepcopy(module).requires_grad_(True).eval()
+    except Exception as error:
+        raise InputError(
+            f"{type(module).__name__} cannot be copied ({first_line(error)}); keep no computed tensors or open files in it"
+        ) from error
+
+
+def _taken_apart(module: nn.Module, cuts: Sequence[str] | None, batch: Tensor) -> Classifier:
+    draws.known(module)
+    if cuts is not None:
+        return cut(module, list(cuts), batch)
+    found = recognise(module)
+    if found is None and isinstance(module, nn.Sequential) and type(module).forward is nn.Sequential.forward:
+        found = _behind_its_input(module, batch) or in_sequence(module)
+    if found is None:
+        where = boundaries(module, batch)
+        raise InputError(
+            f"{type(module).__name__} is not a supported architecture; pass cuts=[...], the submodules at which its blocks "
+            f"end, for example {', '.join(where) or 'after making its forward a chain of submodules'}"
+        )
+    return found
+
+
+def _behind_its_input(module: nn.Sequential, batch: Tensor) -> Classifier | None:
+    """nn.Sequential(normalise, network): what comes before the network joins its first block."""
+    *before, last = module
+    if any(True for part in before for _ in part.parameters()):
+        return None
+    inner = recognise(last)
+    if inner is not None:
+        inner.blocks[0] = nn.Sequential(*before, inner.blocks[0])
+    return inner
+
+
+def _example(module: nn.Module, example: Tensor | None) -> Tensor:
+    """A batch that the network takes: the caller's, or random images of a usual size."""
+    device = next((p.device for p in module.parameters()), None)
+    if device is None:
+        raise InputError(f"{type(module).__name__} has no weights; pass a network")
+    if example is not None:
+        if not isinstance(example, Tensor) or example.ndim < 2 or len(example) < 2:
+            raise InputError("example must be a batch of at least two inputs, as the network takes them")
+        example = example[:8].detach().to(device)
+        try:
+            _run(module, example)
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"{type(module).__name__} does not take the example of shape {tuple(example.shape)} "
+                f"({first_line(error)}); pass a batch that it takes"
+            ) from error
+        return example
+    for shape in _guesses(module):
+        batch = torch.randn(4, *shape, device=device)
+        try:
+            _run(copy.deepcopy(module).train(), batch)
+            _run(module, batch)
+        except InputError:
+            raise
+        except Exception:  # not this size; the network's own complaint is of no use
+            continue
+        return batch
+    raise InputError(
+        f"what {type(module).__name__} takes could not be guessed; pass example=, a batch of at least two inputs"
+    )
+
+
+def _guesses(module: nn.Module) -> list[tuple[int, ...]]:
+    told = getattr(getattr(module, "config", module), "image_size", None)
+    told = told or getattr(getattr(module, "patch_embed", None), "img_size", None)
+    told = (told, told) if isinstance(told, int) else told
+    for part in module.modules():
+        if isinstance(part, nn.Conv2d):
+            sides = ([tuple(told)] if told else []) + [(side, side) for side in SIDES]
+            return [(part.in_channels, *side) for side in sides]
+        if isinstance(part, nn.Linear):
+            n = part.in_features
+            flat = [(c, round((n / c) ** 0.5), round((n / c) ** 0.5)) for c in (1, 3)]
+            return [shape for shape in flat if shape[0] * shape[1] * shape[2] == n] + [(n,)]
+    return []
+
+
+def _run(module: nn.Module, batch: Tensor) -> Tensor:
+    with torch.no_grad():
+        return logits_of(module(batch))
+
+
+def _check(module: nn.Module, adopted: Classifier, batch: Tensor) -> None:
+    """The same outputs in eval mode, in train mode, and in eval mode with what training has moved, also
+    for fewer samples."""
+    if next(adopted.pool.parameters(), None) is not None:
+        raise InputError("what pools the last block has weights of its own; give cuts, the last one after it")
+    if not adopted.depth:
+        raise InputError("there is no block before the head; give cuts")
+    both = copy.deepcopy(module), copy.deepcopy(adopted)
+    for mode, seen in (("eval", batch), ("train", batch), ("eval", batch[1:])):
+        found = []
+        for model in both:
+            torch.manual_seed(0)
+            try:
+                found.append(_run(model.train(mode == "train"), seen))
+            except InputError:
+                raise
+            except Exception as error:
+                raise InputError(
+                    f"{type(module).__name__} does not run in {mode} mode ({first_line(error)}); "
+                    "pass an example that it takes in both modes"
+                ) from error
+        if not torch.isfinite(found[0]).all():
+            raise InputError(
+                f"the outputs of {type(module).__name__} are not finite numbers; its weights are damaged"
+            )
+        apart = float((found[0] - found[1]).abs().max() / found[0].abs().max().clamp_min(1.0))
+        if not apart <= TOLERANCE:
+            raise InputError(
+                f"the blocks of {type(module).__name__} do not give its outputs in {mode} mode (they differ by "
+                f"{apart:.2g}); give other cuts, or keep what depends on the mode inside submodules"
+            )
+    vectors = adopted.eval().encode(batch)
+    if vectors.ndim != 2:
+        raise InputError(
+            f"the head of {type(module).__name__} takes {vectors.ndim} dimensions, expected one vector per sample; "
+            "give cuts"
+        )
+
+
+class Untouched(nn.Module):
+    """A copy: the layer that follows writes into its input, which is the features of a block."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.clone()
+
+
+@torch.no_grad()
+def _without_side_effects(adopted: Classifier, batch: Tensor) -> Classifier:
+    """A block that would overwrite the features of the block before it is given a copy of them."""
+    z = batch.clone()
+    parts = [*adopted.blocks, adopted.pool, adopted.head]
+    for i, part in enumerate(parts):
+        before = z.clone()
+        found = part(z)
+        if not torch.equal(before, z):
+            parts[i] = nn.Sequential(Untouched(), part)
+        z = found
+    adopted.blocks, adopted.pool, adopted.head = nn.ModuleList(parts[:-2]), parts[-2], parts[-1]
+    return adopted

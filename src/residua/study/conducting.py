@@ -1,0 +1,227 @@
+"""run: a study from its definition to its records, on this machine or on others, as often as it takes."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from residua.compare import guards
+from residua.files import check_place, write_atomically
+from residua.nested import differences
+from residua.record import Record
+from residua.study import looking
+from residua.study.cells import Cell, Context
+from residua.study.claims import Claims
+from residua.study.definition import PlannedRow, Study
+from residua.study.engines import Engine, engaged
+from residua.study.jobs import Tell, silent
+from residua.study.running import Progress, Run, Step
+from residua.study.sharing import shared
+from residua.study.store import Result, Store
+from residua.training.settings import directions
+from residua.unlearn import Original, traits
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What became of a study: the records that are complete, and why the other cells failed."""
+
+    records: list[Record]
+    failures: dict[str, str]
+    computed: int
+    reused: int
+
+
+@dataclass(eq=False)
+class _Records:
+    """Writes the record of each row as soon as its last cell is there."""
+
+    study: Study
+    store: Store
+    facts: Mapping[str, Any]
+    place: Path
+    written: dict[str, Record] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._rows: dict[Cell, list[PlannedRow]] = {}
+        for row in self.study.rows:
+            for cell in _needed(row):
+                self._rows.setdefault(cell, []).append(row)
+
+    def hear(self, run: Run, cell: Cell) -> None:
+        for row in self._rows.get(cell, ()):
+            if row.name not in self.written and all(each in run.results for each in _needed(row)):
+                self._write(row, run.results)
+
+    def rest(self, run: Run) -> None:
+        """Rows of which some measure failed: what is there of them."""
+        for row in self.study.rows:
+            some = row.made in run.results and any(each in run.results for each in row.measurements)
+            if row.name not in self.written and some:
+                self._write(row, run.results)
+
+    def _write(self, row: PlannedRow, results: Mapping[Cell, Result]) -> None:
+        manifest = self.facts[row.made.task]["manifest"]
+        record = row.record(results, self.store, self.study.scale, manifest)
+        path = self.place / f"{record.name}.json"
+        if _hash_in(path) != record.sha256:
+            record.write(self.place)
+        self.written[row.name] = record
+
+
+def run(
+    study: Study,
+    out: str | Path,
+    *,
+    jobs: int = 1,
+    device: str = "cpu",
+    limit: float | None = None,
+    command: str = "",
+    tell: Tell = silent,
+    progress: Progress = lambda step: None,
+    engine: Engine = "local",
+    address: str | None = None,
+    memory: int | None = None,
+) -> Finished:
+    """Make what is missing of the study and write its records to `out/records`; finished cells are not made again.
+
+    Cells run in this process, in `jobs` worker processes with one thread each, or as tasks of the Ray cluster at
+    `address` (`engine`), which then needs `memory` bytes for each. `limit` is the most seconds for one group of cells.
+    """
+    out = Path(out)
+    check_place(out / looking.DEFINITION)
+    context = Context(study.tasks, device)
+    facts = context.task_facts()
+    _compare(study, out, tell)
+    records = _Records(study, Store(out, tell), facts, out / "records")
+    running = conduct(
+        study.cells,
+        out,
+        context=context,
+        facts=facts,
+        hear=records.hear,
+        jobs=jobs,
+        limit=limit,
+        command=command,
+        tell=tell,
+        progress=progress,
+        engine=engine,
+        address=address,
+        memory=memory,
+    )
+    records.rest(running)
+    _warn(study, records.written, tell)
+    return Finished(
+        [records.written[row.name] for row in study.rows if row.name in records.written],
+        {cell.name: why for cell, why in running.failures.items()},
+        running.computed,
+        len(running.results) - running.computed,
+    )
+
+
+def conduct(
+    cells: Sequence[Cell],
+    out: Path,
+    *,
+    context: Context,
+    facts: Mapping[str, Any],
+    hear: Callable[[Run, Cell], None] = lambda run, cell: None,
+    jobs: int = 1,
+    limit: float | None = None,
+    command: str = "",
+    tell: Tell = silent,
+    progress: Progress = lambda step: None,
+    engine: Engine = "local",
+    address: str | None = None,
+    memory: int | None = None,
+) -> Run:
+    """Compute what is missing of any cells; `hear` is called with every one that is there."""
+    out.mkdir(parents=True, exist_ok=True)
+    with shared(context, out) as handle, Claims(out) as claims:
+        running = Run(cells, Store(out, tell), handle, facts, command=command, tell=tell)
+        running.finished = lambda cell, result: hear(running, cell)
+        running.progress = _Told(out, running, progress)
+        try:
+            with engaged(
+                engine, jobs, limit=limit, tell=tell, address=address, device=context.device, memory=memory
+            ) as workers:
+                running.go(workers, claims)
+        finally:
+            failures = {cell.name: why for cell, why in running.failures.items()}
+            whole = len(running.results) + len(failures) == len(cells)
+            looking.write_status(out, running.step(), failures, finished=whole)
+            looking.write_keys(out, {cell.name: running.keys[cell] for cell in cells if cell in running.keys})
+    return running
+
+
+@dataclass(eq=False)
+class _Told:
+    """Passes on where a run is, and writes it down once a second for `study status`."""
+
+    out: Path
+    run: Run
+    progress: Progress
+    last: float = 0.0
+
+    def __call__(self, step: Step) -> None:
+        self.progress(step)
+        if time.monotonic() - self.last >= 1.0:
+            self.last = time.monotonic()
+            failures = {cell.name: why for cell, why in self.run.failures.items()}
+            looking.write_status(self.out, step, failures, finished=False)
+
+
+def _compare(study: Study, out: Path, tell: Tell) -> None:
+    """Say what differs from the study that ran here before, and keep the new definition."""
+    path = out / looking.DEFINITION
+    now = json.loads(json.dumps(study.definition(), default=str))
+    try:
+        before = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        before = None
+    if before is not None and before != now:
+        for difference in differences(before, now)[:10]:
+            was, is_now = difference.short()
+            tell(f"note: {difference.place} was {was} in the last run and is {is_now} now")
+    if before != now:
+        text = json.dumps(now, indent=1, ensure_ascii=False) + "\n"
+        write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
+
+
+def _warn(study: Study, written: Mapping[str, Record], tell: Tell) -> None:
+    """Of each run that did nothing or ruined the model, one sentence."""
+    originals = {
+        (row.made.task, tuple(row.made.network.items()), row.seed): written[row.name]
+        for row in study.rows
+        if isinstance(row.made.method, Original) and row.name in written
+    }
+    for row in study.rows:
+        before = originals.get((row.made.task, tuple(row.made.network.items()), row.seed))
+        after = written.get(row.name)
+        if before is None or after is None or not traits(row.made.method).guarded:
+            continue
+        if "accuracy" in before.readings and "accuracy" in after.readings:
+            task = study.tasks[row.made.task]
+            for sentence in guards(
+                after.readings["accuracy"],
+                before.readings["accuracy"],
+                scenario=task.scenario,
+                samples=len(task.forget),
+                settings=directions(row.made.method),
+            ):
+                tell(f"{row.name}: {sentence}")
+
+
+def _needed(row: PlannedRow) -> tuple[Cell, ...]:
+    return (*row.made.parents, row.made, *row.measurements)
+
+
+def _hash_in(path: Path) -> str | None:
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["sha256"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

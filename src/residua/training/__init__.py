@@ -1,0 +1,1 @@
+"""Training: one loop, the streams and losses that methods share, and recipes."""

@@ -1,0 +1,207 @@
+"""descend(): the one training loop."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from residua.device import Precision, autocast, keep_memory, keeps_channels_last, safe_kernels
+from residua.errors import Diverged, InputError
+from residua.models.classifier import keep_frozen
+from residua.training.keeping import Keeper
+
+Loss = Callable[..., Tensor]
+
+
+class BatchSource(Protocol):
+    """What `descend` runs through once an epoch; `Split.batches(...)` is one."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Tick:
+    """How far a training is; sent to every watcher after each step."""
+
+    model: nn.Module
+    epoch: int
+    epochs: int
+    step: int
+    steps: int
+    loss: float
+    lr: float
+
+    @property
+    def epoch_done(self) -> bool:
+        return self.step == self.steps
+
+
+Watcher = Callable[[Tick], None]
+_watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
+
+
+@contextlib.contextmanager
+def watching(watcher: Watcher) -> Iterator[None]:
+    """Every `descend` inside the body reports to `watcher`: progress bars, trajectories.
+
+    A watcher may look at `tick.model`, which is best done when `tick.epoch_done`: the mode and the random
+    state are put back as they were, so that watching changes nothing.
+    """
+    token = _watchers.set((*_watchers.get(), watcher))
+    try:
+        yield
+    finally:
+        _watchers.reset(token)
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Same seed, same machine: same numbers. The generator's state is restored afterwards."""
+    state = torch.get_rng_state()
+    gpu = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    deterministic = torch.backends.cudnn.deterministic
+    if not -(2**63) <= seed < 2**63:
+        raise InputError(f"seed {seed} does not fit into 64 bits; choose a smaller one")
+    torch.manual_seed(seed)
+    torch.backends.cudnn.deterministic = True
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
+        torch.backends.cudnn.deterministic = deterministic
+        if gpu:
+            torch.cuda.set_rng_state_all(gpu)
+
+
+def cross_entropy(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    return F.cross_entropy(model(x), y)
+
+
+Schedule = Literal["constant", "cosine"]
+
+
+def rate(schedule: Schedule, progress: float, warmup: float = 0.0) -> float:
+    """The factor on the learning rate when this share of the training is done.
+
+    It rises linearly during `warmup`, then stays or falls as (1 + cos(pi t)) / 2.
+    """
+    if schedule not in ("constant", "cosine"):
+        raise InputError(f"schedule {schedule!r} is unknown; choose constant or cosine")
+    if progress < warmup:
+        return progress / warmup
+    if schedule == "constant":
+        return 1.0
+    return (1 + math.cos(math.pi * (progress - warmup) / (1 - warmup))) / 2
+
+
+def descend(
+    model: nn.Module,
+    batches: BatchSource,
+    loss: Loss = cross_entropy,
+    *,
+    optimizer: torch.optim.Optimizer,
+    epochs: int,
+    schedule: Schedule = "constant",
+    warmup: float = 0.0,
+    clip: float | None = None,
+    precision: Precision = "auto",
+    after_step: Callable[[], None] | None = None,
+    keep: Keeper | None = None,
+) -> list[float]:
+    """Minimise `loss(model, *batch)` by `optimizer` for `epochs` passes over `batches`, in place.
+
+    Returns the mean loss of each epoch. The model trains on the device it is on, in
+    channels-last, and is handed back in eval mode. Parts that are frozen stay in eval mode all the
+    time. `clip` bounds the norm of the gradient; `after_step` runs after each update, for methods
+    that hold some weights in place. `keep` saves the state now and then, and resumes from what it finds. A
+    loss that is not finite raises `Diverged`.
+    """
+    if epochs < 0:
+        raise InputError(f"epochs is {epochs}, expected 0 or more")
+    if not len(batches):
+        raise InputError("there is nothing to train on: the data give no batch; choose a larger set")
+    device = next(model.parameters()).device
+    if device.type == "cpu":
+        keep_memory()
+    if keeps_channels_last(model):
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    base_rates = [group["lr"] for group in optimizer.param_groups]
+    steps = len(batches)
+    history = keep.restore(model, optimizer) if keep else []
+    for epoch in range(len(history) + 1, epochs + 1):
+        keep_frozen(model.train())
+        total = torch.zeros((), device=device)
+        step, read_at, mean = 0, 0, math.nan
+        for step, batch in enumerate(batches, start=1):
+            factor = rate(schedule, (epoch - 1 + (step - 1) / steps) / epochs, warmup)
+            for group, base in zip(optimizer.param_groups, base_rates, strict=True):
+                group["lr"] = base * factor
+            total += _step(model, batch, loss, optimizer, clip, precision)
+            if after_step:
+                after_step()
+            if reads_loss(device, step) or step == steps:
+                mean, read_at = _finite(float(total) / step, epoch, step, max(base_rates)), step
+                _tell(Tick(model, epoch, epochs, step, steps, mean, base_rates[0] * factor))
+        if step > read_at:  # the source stopped before its announced end
+            mean = _finite(float(total) / step, epoch, step, max(base_rates))
+        history.append(mean)
+        if keep and epoch < epochs:
+            keep.keep(model, optimizer, history)
+    for group, base in zip(optimizer.param_groups, base_rates, strict=True):
+        group["lr"] = base
+    model.eval()
+    return history
+
+
+def _step(
+    model: nn.Module,
+    batch: tuple[Any, ...],
+    loss: Loss,
+    optimizer: torch.optim.Optimizer,
+    clip: float | None,
+    precision: Precision,
+) -> Tensor:
+    """One update; the loss before it."""
+    optimizer.zero_grad(set_to_none=True)
+    with safe_kernels(model):
+        with autocast(precision, next(model.parameters()).device):
+            value = loss(model, *batch)
+        value.backward()
+    if clip is not None:
+        nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], clip)
+    optimizer.step()
+    return value.detach()
+
+
+def reads_loss(device: torch.device, step: int) -> bool:
+    """Whether the loss is read after this step. Reading a GPU's number waits for the GPU: there, now and then."""
+    return device.type == "cpu" or step % 20 == 0
+
+
+def _finite(mean: float, epoch: int, step: int, lr: float) -> float:
+    if not math.isfinite(mean):
+        raise Diverged(
+            f"the loss is {mean} at epoch {epoch}, step {step}, with lr {lr:g}; "
+            "use a smaller learning rate or clip the gradient"
+        )
+    return mean
+
+
+def _tell(tick: Tick) -> None:
+    watchers = _watchers.get()
+    if not watchers:
+        return
+    state = torch.get_rng_state()
+    for watcher in watchers:
+        watcher(tick)
+    torch.set_rng_state(state)
+    keep_frozen(tick.model.train())

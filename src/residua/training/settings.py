@@ -1,0 +1,182 @@
+"""Settings that describe themselves: what a field means, which values it may have, and how `tune` may vary it.
+
+    lr: Annotated[float, Rate("Learning rate.")] = 1e-3
+
+The command line, `tune`, `explain` and the guards read all they need from here, for methods and measures of other
+people too. A field without such a note works: it only has less to say.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from residua.errors import InputError
+
+Way = Literal["", "more", "less"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a field says about itself.
+
+    A value is at least `least` and at most `most`, or strictly `above` and `below`. `tune` is the range that a
+    search may draw from, whole numbers uniformly and others log-uniformly; None keeps the field out of searches.
+    `stronger` says whether more of it, or less, unlearns more.
+    """
+
+    help: str = ""
+    least: float = -math.inf
+    most: float = math.inf
+    above: float = -math.inf
+    below: float = math.inf
+    tune: tuple[float, float] | None = None
+    stronger: Way = ""
+
+    def expectation(self) -> str:
+        """The bounds in words; empty where there are none."""
+        if self.least > -math.inf and self.most < math.inf:
+            return f"{self.least:g} to {self.most:g}"
+        lower = f"{self.least:g} or more" if self.least > -math.inf else ""
+        lower = f"above {self.above:g}" if self.above > -math.inf else lower
+        upper = f"up to {self.most:g}" if self.most < math.inf else ""
+        upper = f"below {self.below:g}" if self.below < math.inf else upper
+        return " and ".join(filter(None, (lower, upper)))
+
+    def allows(self, value: float) -> bool:
+        inside = self.least <= value <= self.most
+        return inside and not (value <= self.above > -math.inf) and not (value >= self.below < math.inf)
+
+
+@dataclass(frozen=True)
+class Rate(Setting):
+    """A learning rate. The range is the one that the paper searched."""
+
+    least: float = 0
+    tune: tuple[float, float] | None = (1e-5, 1e-2)
+
+
+@dataclass(frozen=True)
+class Epochs(Setting):
+    """Passes over data."""
+
+    least: float = 0
+    tune: tuple[float, float] | None = (1, 10)
+
+
+@dataclass(frozen=True)
+class Count(Setting):
+    """How many of something; at least one, unless the field says otherwise."""
+
+    least: float = 1
+
+
+@dataclass(frozen=True)
+class Share(Setting):
+    """A part of a whole: above 0, and up to all of it."""
+
+    above: float = 0
+    most: float = 1
+
+
+@dataclass(frozen=True)
+class Weight(Setting):
+    """A factor or a size that cannot be negative."""
+
+    least: float = 0
+
+
+@dataclass(frozen=True)
+class Temperature(Setting):
+    """What logits or similarities are divided by."""
+
+    above: float = 0
+
+
+@dataclass(frozen=True)
+class Choice(Setting):
+    """One of the values of the field's Literal, or yes and no."""
+
+
+@dataclass(frozen=True)
+class Seed(Setting):
+    """Same seed, same draws."""
+
+    help: str = "Seed of everything that is drawn."
+
+
+# Fields that mean the same wherever they occur.
+Batch = Annotated[int, Count("Samples in a step.")]
+RetainBatch = Annotated[int, Count("Retain samples in a step.")]
+ForgetBatch = Annotated[int, Count("Forget samples in a step.")]
+Momentum = Annotated[float, Weight("Momentum of SGD.")]
+WeightDecay = Annotated[float, Weight("L2 penalty on the weights.")]
+Crop = Annotated[int, Weight("Black border, in pixels, of the random crop.")]
+Flip = Annotated[bool, Choice("Random horizontal flip.")]
+
+
+@dataclass(frozen=True)
+class Described:
+    """A field: its type without notes, and its note."""
+
+    type: Any
+    setting: Setting
+
+    @property
+    def choices(self) -> tuple[Any, ...]:
+        """The values of a Literal; empty for any other type."""
+        return get_args(self.type) if get_origin(self.type) is Literal else ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether values are whole numbers."""
+        return self.type is int or int in _members(self.type)
+
+
+@functools.lru_cache(maxsize=256)
+def described(kind: Any) -> dict[str, Described]:
+    """What each field of a dataclass says about itself, in the order of definition."""
+    try:
+        hints = get_type_hints(kind, include_extras=True)
+    except Exception:  # names that only a type checker sees; types are then those of the defaults
+        hints = {}
+    return {field.name: _described(hints.get(field.name, type(field.default))) for field in fields(kind)}
+
+
+def _described(hint: Any) -> Described:
+    if get_origin(hint) is not Annotated:
+        return Described(hint, Setting())
+    plain, *notes = get_args(hint)
+    return Described(plain, next((note for note in notes if isinstance(note, Setting)), Setting()))
+
+
+def check_settings(settings: object) -> None:
+    """Refuse values outside of what the fields say; a dataclass's `__post_init__`."""
+    kind: Any = type(settings)
+    for name, field in described(kind).items():
+        value = getattr(settings, name)
+        if field.choices and value not in field.choices:
+            choices = _listed([str(choice) for choice in field.choices])
+            raise InputError(f"{name} {value!r} is unknown; choose {choices}")
+        bounded = field.setting.expectation()
+        if bounded and value is not None and not field.setting.allows(value):
+            raise InputError(f"{name} is {value}, expected {bounded}")
+
+
+def directions(method: object) -> dict[str, Way]:
+    """Which fields make a method stronger, and whether by more of them or by less."""
+    kind: Any = type(method)
+    fields_of = described(kind).items()
+    return {name: field.setting.stronger for name, field in fields_of if field.setting.stronger}
+
+
+def _members(hint: Any) -> Iterable[Any]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else ()
+
+
+def _listed(names: list[str]) -> str:
+    return " or ".join([", ".join(names[:-1]), names[-1]] if names[:-1] else names)

@@ -1,0 +1,129 @@
+"""Audits with several references: through the front door, saved, verified and run again."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import residua as rs
+from residua.cli import main
+from residua.cli.audit import references_of
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CURVE = rs.measure.InformationCurve(last=1)
+
+
+@pytest.fixture(scope="module")
+def slanted(stripes) -> rs.ForgetTask:
+    return rs.forget_classes(stripes, 2)
+
+
+@pytest.fixture(scope="module")
+def references(truths, slanted, stripes_training) -> list[rs.Classifier]:
+    torch.set_num_threads(1)
+    models = [truths["reference"]]
+    for seed in (21, 22):
+        with rs.seeded(seed):
+            models.append(rs.unlearn.Retrain(stripes_training)(truths["original"], slanted))
+    return models
+
+
+@pytest.fixture(scope="module")
+def three(truths, slanted, references) -> rs.Audit:
+    return rs.audit(
+        original=truths["original"], unlearned=truths["hd"], reference=references, task=slanted, curve=CURVE,
+        measures=(),
+    )  # fmt: skip
+
+
+def test_hd_is_shallow_against_three_references_and_the_resolution_is_in_the_first_sentence(three):
+    assert three.verdict == "SHALLOW"
+    inside = three.report.inside
+    assert inside.references == 3
+    assert (
+        f"tells an IDI of {inside.resolution:.2f} or more from a retrained model"
+        in three.sentence.splitlines()[0]
+    )
+    assert inside.p == 0.25
+    assert sum(inside.left_out) == pytest.approx(0, abs=1e-6)
+    assert three.metrics["reference2"]["IDI"] == pytest.approx(inside.left_out[1])
+    assert set(three.records) == {"unlearned", "original", "reference", "reference2", "reference3"}
+    assert three.report.likeness.jsd is not None
+
+
+def test_three_references_are_saved_verified_and_run_again(three, truths, slanted, references, tmp_path):
+    three.save(tmp_path)
+    assert rs.verify(tmp_path) == []
+    models = {"original": truths["original"], "unlearned": truths["hd"], "task": slanted}
+    assert rs.rerun(tmp_path, **models, reference=references).found == []
+    with pytest.raises(rs.InputError, match="reference and reference2 and reference3"):
+        rs.rerun(tmp_path, **models, reference=references[:2])
+
+
+def test_two_references_that_are_one_model_are_refused(truths, slanted):
+    with pytest.raises(rs.InputError, match="the same weights"):
+        rs.audit(
+            original=truths["original"],
+            unlearned=truths["hd"],
+            reference=[truths["reference"]] * 2,
+            task=slanted,
+        )
+    with pytest.raises(rs.InputError, match="empty"):
+        rs.audit(original=truths["original"], unlearned=truths["hd"], reference=[], task=slanted)
+
+
+def test_proxies_are_trained_apart(truths, slanted, stripes_training, tmp_path):
+    quick = rs.Pretraining(epochs=1, batch=32, lr=0.05, crop=0, flip=False, warmup=0.2, precision="float32")
+    made = rs.audit(
+        original=truths["original"], unlearned=truths["hd"], reference="proxy:0.3x2", task=slanted, curve=CURVE,
+        measures=(), pretraining=quick,
+    )  # fmt: skip
+    assert made.report.against == "proxy"
+    weights = [made.records[role].method.weights for role in ("reference", "reference2")]
+    assert weights[0] != weights[1]
+    assert made.report.inside.references == 2
+    made.save(tmp_path)
+    assert rs.verify(tmp_path) == []
+
+
+def test_a_folder_of_references_stands_for_the_files_in_it(tmp_path):
+    for name in ("b.safetensors", "a.pt", "notes.txt"):
+        (tmp_path / name).write_bytes(b"")
+    found = references_of([str(tmp_path), "c.safetensors"])
+    assert list(found) == ["reference", "reference2", "reference3"]
+    assert [path.rpartition("/")[2] for path in found.values()] == ["a.pt", "b.safetensors", "c.safetensors"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(rs.InputError, match="a folder without models"):
+        references_of([str(tmp_path / "empty")])
+
+
+@pytest.mark.parametrize("word", ["proxy:7", "proxy:x", "proxy:0.1x0", "proxy:0.1x"])
+def test_a_proxy_that_is_not_understood_is_refused(word, truths, slanted):
+    with pytest.raises(rs.InputError, match="not understood"):
+        rs.audit(original=truths["original"], unlearned=truths["hd"], reference=word, task=slanted)
+
+
+def test_files_are_repeated_on_the_command_line(truths, references, stripes, tmp_path, monkeypatch, capsys):
+    from residua.cli import options
+
+    monkeypatch.setattr(options, "open_dataset", lambda words, **more: stripes)
+    names = {"original": truths["original"], "hd": truths["hd"]} | {
+        f"r{i}": m for i, m in enumerate(references)
+    }
+    for name, model in names.items():
+        rs.save(model, tmp_path / f"{name}.safetensors")
+    words = ["audit", "--data", "stripes", "--forget", "class:2", "--last", "1", "--budget", "1s"]
+    words += [
+        "--original",
+        str(tmp_path / "original.safetensors"),
+        "--unlearned",
+        str(tmp_path / "hd.safetensors"),
+    ]
+    for i in range(2):
+        words += ["--reference", str(tmp_path / f"r{i}.safetensors")]
+    assert main([*words, "--out", str(tmp_path / "audit")]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("SHALLOW\n")
+    assert "what 2 retrained models know" in said
+    assert main(["verify", str(tmp_path / "audit"), "--rerun"]) == 0

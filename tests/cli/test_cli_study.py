@@ -1,0 +1,110 @@
+"""`residua study`: end to end on a file of one's own."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from residua.cli import main
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+STUDY = """
+import residua as rs
+from conftest import make_stripes
+from residua.measure import Accuracy
+from residua.study import Study
+from residua.unlearn import HeadDistillation, Original, Retrain
+
+data = rs.datasets.arrays(*make_stripes(80, seed=0), *make_stripes(40, seed=1), name="stripes")
+quick = rs.Pretraining(epochs=1, batch=16, lr=0.05, crop=0, flip=False, precision="float32")
+study = Study(
+    tasks={"stripes": rs.forget_classes(data, 2)},
+    networks={"r": {"network": "resnet18", "classes": 4, "channels": 1, "width": 1, "stem": "cifar"}},
+    pretraining=quick,
+    methods=[Original(), Retrain(quick), HeadDistillation(epochs=EPOCHS, crop=0, flip=False, batch=16)],
+    measures=[Accuracy()],
+)
+"""
+
+
+@pytest.fixture
+def run(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text(STUDY.replace("EPOCHS", "1"))
+    out = tmp_path / "runs"
+
+    def call(*words: str, epochs: int = 1) -> tuple[int, str, str]:
+        file.write_text(STUDY.replace("EPOCHS", str(epochs)))
+        place = [str(file), "--out", str(out)] if words[0] in ("run", "plan") else [str(out)]
+        code = main(["study", words[0], *place, *words[1:]])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_a_study_is_planned_run_looked_at_and_kept_in_order(run):
+    code, planned, _ = run("plan", "--json")
+    assert code == 0
+    assert json.loads(planned)["missing"] == {"train": 1, "unlearn": 3, "measure": 3}
+    code, out, err = run("run", "--jobs", "1", "--seeds", "2")
+    assert code == 0, err
+    assert "14 cells computed, 0 found" in err
+    assert "HD" in out
+    planned = json.loads(run("plan", "--json")[1])
+    assert (planned["missing"], planned["there"]) == ({}, {"train": 1, "unlearn": 3, "measure": 3})
+    assert "finished: 14 of 14 cells done, 0 left" in run("status")[1]
+    rows = json.loads(run("table", "--json")[1])["rows"]
+    assert [(row["method"], row["seed"]) for row in rows] == [
+        (method, seed) for seed in (0, 1) for method in ("Original", "Retrain", "HD")
+    ]
+    assert all({"UA", "RA", "TA", "RTE"} <= row.keys() for row in rows)
+    assert len(list(csv.DictReader(run("table", "--csv")[1].splitlines()))) == 6
+    assert r"\begin{tabular}" in run("table", "--latex")[1]
+    assert "| Method |" in run("table", "--markdown")[1]
+    assert run("check") == (0, "Every file is what was written.\n", "")
+    assert "made once" in run("why", "seed0-hd")[1]
+    code, _, err = run("run", "--jobs", "1", "--seeds", "2", epochs=2)
+    assert code == 0
+    assert "methods.HD.fields.epochs was 1 in the last run and is 2 now" in err
+    assert "4 cells computed, 10 found" in err
+    assert run("why", "seed0-hd")[1] == "method.fields.epochs was 1 and is 2\n"
+    assert "files with" in run("prune")[1]
+    assert "0 files" in run("prune", "--dry-run")[1]
+    assert "0 cells computed, 14 found" in run("run", "--jobs", "1", "--seeds", "2", epochs=2)[2]
+
+
+def test_what_fails_is_named_and_the_exit_code_says_so(run, monkeypatch):
+    from residua.unlearn import HeadDistillation
+
+    def fail(*_):
+        raise ZeroDivisionError("no luck")
+
+    monkeypatch.setattr(HeadDistillation, "__call__", fail)
+    code, out, err = run("run", "--jobs", "1")
+    assert code == 1
+    assert "seed0-hd: ZeroDivisionError: no luck" in err
+    assert "Retrain" in out
+    assert "failed: seed0-hd: ZeroDivisionError: no luck" in run("status")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["run", "nothing", "--out", "x"], "there is no study 'nothing'"),
+        (["run", "small", "--out", "x"], "--data cifar10:DIR"),
+        (["status", "nowhere"], "holds no study"),
+        (["table", "nowhere"], "holds no study"),
+        (["check", "nowhere"], "holds no study"),
+        (["prune", "nowhere"], "holds no study"),
+        (["why", "nowhere", "seed0-hd"], "holds no study"),
+        (["run", "tiny", "--out", "x", "--limit", "soon"], "write 90s, 10m, 2h or 3d"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(tmp_path, monkeypatch, capsys, words, sentence):
+    monkeypatch.chdir(tmp_path)
+    assert main(["study", *words]) == 3
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()

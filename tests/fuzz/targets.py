@@ -1,0 +1,400 @@
+"""Targets: every reader of files that others may have made, a sound input for it, and how that is mutated.
+
+An input is a folder: names and bytes. The functions called `read_...` run in a child process, see `sandbox.py`; what
+they raise other than InputError is a finding.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import struct
+import tarfile
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from mutations import Bytes, damaged, in_gzip, in_json, in_png, in_zip
+from PIL import Image
+
+import residua as rs
+from residua.data.words import open_dataset, parse_forget
+
+Files = dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader: its name in this module, sound files, and how each kind of file is mutated."""
+
+    read: str
+    sound: Callable[[], Files]
+    mutations: dict[str, Bytes]  # by the end of the name
+
+    def mutated(self, number: int) -> Files:
+        """Input `number`: one of the files is changed. Number 0 is sound."""
+        files = dict(self.sound())
+        if number == 0:
+            return files
+        random = Random(f"{self.read} {number}")
+        victims = [name for name in sorted(files) if any(name.endswith(end) for end in self.mutations)]
+        name = random.choice(victims)
+        mutate = next(how for end, how in self.mutations.items() if name.endswith(end))
+        files[name] = mutate(files[name], random)
+        return rehashed(files, random) if "records/original.json" in files or "one.json" in files else files
+
+
+# --- data sets ------------------------------------------------------------------------------------
+
+
+def idx(array: np.ndarray) -> bytes:
+    return bytes((0, 0, 8, array.ndim)) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+def pixels(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+
+
+@cache
+def sound_idx() -> Files:
+    labels = (np.arange(20) % 10).astype(np.uint8)
+    return {
+        "train-images-idx3-ubyte.gz": gzip.compress(idx(pixels(20, 6, 6)), mtime=0),
+        "train-labels-idx1-ubyte": idx(labels),
+        "t10k-images-idx3-ubyte": idx(pixels(20, 6, 6)),
+        "t10k-labels-idx1-ubyte.gz": gzip.compress(idx(labels), mtime=0),
+    }
+
+
+def read_idx(folder: str) -> None:
+    open_dataset(f"mnist:{folder}")
+
+
+@cache
+def sound_cifar() -> Files:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name in [*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin", "readme.html"]:
+            rows = pixels(2, 3073)
+            rows[:, 0] %= 10
+            member = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
+            member.size = rows.size
+            tar.addfile(member, io.BytesIO(rows.tobytes()))
+    return {"cifar-10-binary.tar.gz": gzip.compress(out.getvalue(), mtime=0)}
+
+
+def read_cifar(folder: str) -> None:
+    open_dataset(f"cifar10:{folder}")
+
+
+@cache
+def encoded(kind: str, mode: str = "RGB", side: int = 8) -> bytes:
+    out = io.BytesIO()
+    channels = () if mode == "L" else (3,)
+    Image.fromarray(pixels(side, side, *channels)).save(out, kind)
+    return out.getvalue()
+
+
+@cache
+def sound_parquet() -> Files:
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    images = pa.array(
+        [{"bytes": encoded("png"), "path": "x"}, {"bytes": encoded("jpeg"), "path": None}] * 4, kind
+    )
+    names = {"label": {"names": ["a", "b"], "_type": "ClassLabel"}}
+    about = {"huggingface": json.dumps({"info": {"features": names}})}
+    table = pa.table({"image": images, "label": pa.array([0, 1] * 4)}).replace_schema_metadata(about)
+    files = {}
+    for half, packing in (("train", "snappy"), ("test", "zstd")):
+        out = io.BytesIO()
+        pq.write_table(table, out, compression=packing, row_group_size=4)
+        files[f"{half}.parquet"] = out.getvalue()
+    return files
+
+
+def read_parquet(folder: str) -> None:
+    open_dataset(f"parquet:{folder}")
+
+
+@cache
+def sound_images() -> Files:
+    kinds = ("png", "jpeg", "webp", "bmp", "ppm", "gif", "tiff")
+    return {f"{half}/{c}/{k}.{k}": encoded(k) for half in ("train", "test") for c in "ab" for k in kinds}
+
+
+def read_images(folder: str) -> None:
+    data = rs.datasets.image_folder(folder, size=8, workers=0)
+    for split in (data.train, data.test):
+        split.digest()
+        for _ in split.batches(8):
+            pass
+
+
+@cache
+def sound_indices() -> Files:
+    out = io.BytesIO()
+    np.save(out, np.arange(20))
+    return {"a.npy": out.getvalue(), "b.json": b"[1, 2, 3]", "c.txt": b"1\n2\n30\n"}
+
+
+def read_indices(folder: str) -> None:
+    data = rs.datasets.arrays(pixels(100, 1, 2, 2), np.arange(100) % 2, pixels(4, 1, 2, 2), np.arange(4) % 2)
+    refusal = None
+    for path in sorted(Path(folder).iterdir()):
+        try:
+            parse_forget(data, f"indices:{path}")
+        except rs.InputError as error:
+            refusal = error
+    if refusal:
+        raise refusal
+
+
+@cache
+def sound_npz() -> Files:
+    labels = np.arange(20) % 2
+    whole = {"train_images": pixels(20, 1, 6, 6), "train_labels": labels}
+    return {"d.npz": arrays(**whole, test_images=pixels(20, 1, 6, 6), test_labels=labels)}
+
+
+def read_data_npz(folder: str) -> None:
+    open_dataset(f"npz:{Path(folder, 'd.npz')}")
+
+
+@cache
+def sound_csv() -> Files:
+    lines = [f"{half}{c}.png,{c},{half}" for half in ("train", "test") for c in "ab"]
+    images = {line.split(",")[0]: encoded("png") for line in lines}
+    return {"labels.csv": "\n".join(["path,label,split", *lines]).encode(), **images}
+
+
+def read_csv(folder: str) -> None:
+    open_dataset(f"csv:{Path(folder, 'labels.csv')}")
+
+
+@cache
+def sound_arrow() -> Files:
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    images = pa.array([{"bytes": encoded("png"), "path": "x"}] * 8, kind)
+    table = pa.table({"image": images, "label": pa.array([0, 1] * 4)})
+    files: Files = {"dataset_dict.json": json.dumps({"splits": ["train", "test"]}).encode()}
+    for half in ("train", "test"):
+        out = io.BytesIO()
+        with pa.ipc.new_stream(out, table.schema) as writer:
+            writer.write_table(table)
+        files[f"{half}/data.arrow"] = out.getvalue()
+        files[f"{half}/state.json"] = json.dumps({"_data_files": [{"filename": "data.arrow"}]}).encode()
+        files[f"{half}/dataset_info.json"] = b"{}"
+    return files
+
+
+def read_arrow(folder: str) -> None:
+    data = open_dataset(f"hf-datasets:{folder}")
+    for split in (data.train, data.test):
+        for _ in split.batches(8):
+            pass
+
+
+# --- checkpoints ----------------------------------------------------------------------------------
+
+
+@cache
+def model() -> rs.Classifier:
+    with rs.seeded(0):
+        return rs.networks.resnet18(classes=2, channels=1, width=1)
+
+
+@cache
+def sound_safetensors() -> Files:
+    with tempfile.TemporaryDirectory() as folder:
+        rs.save(model(), Path(folder, "m.safetensors"))
+        return {"m.safetensors": Path(folder, "m.safetensors").read_bytes()}
+
+
+def read_safetensors(folder: str) -> None:
+    rs.load(Path(folder, "m.safetensors"))
+
+
+@cache
+def sound_pickle(legacy: bool = False) -> Files:
+    out = io.BytesIO()
+    content = {"state_dict": model().state_dict(), "epoch": 3, "lr": 0.1}
+    torch.save(content, out, _use_new_zipfile_serialization=not legacy)
+    return {"m.pt": out.getvalue()}
+
+
+def sound_legacy_pickle() -> Files:
+    return sound_pickle(legacy=True)
+
+
+def read_pickle(folder: str) -> None:
+    rs.load(Path(folder, "m.pt"), network="resnet18")
+
+
+read_legacy_pickle = read_pickle
+
+# What a pickle may name: sound weights under other functions, and functions under other arguments.
+GLOBALS = (
+    b"ctorch\nTensor\n", b"ctorch\nSize\n", b"c_codecs\nencode\n", b"c__builtin__\nbytearray\n", b"cos\nsystem\n",
+    b"ctorch._utils\n_rebuild_parameter\n", b"ccollections\nOrderedDict\n", b"ctorch\nFloatStorage\n",
+)  # fmt: skip
+
+
+def in_pickle(raw: bytes, random: Random) -> bytes:
+    """Other functions and larger numbers in the program that a pickle is."""
+    if random.random() < 0.5:
+        return in_zip(raw, random) if raw[:2] == b"PK" else damaged(raw, random)
+    data = bytearray(raw)
+    places = [
+        i
+        for i in range(len(data) - 1)
+        if data[i : i + 1] == b"c" and data[i + 1 : i + 6] in (b"torch", b"colle")
+    ]
+    for _ in range(random.choice((1, 3))):
+        if random.random() < 0.5 and places:
+            start = random.choice(places)
+            end = data.find(b"\n", data.find(b"\n", start) + 1) + 1
+            data[start:end] = random.choice(GLOBALS)
+        else:
+            start = random.randrange(max(1, len(data) - 8))
+            data[start : start + 5] = b"J" + struct.pack("<i", random.choice((0, -1, 2**31 - 1, 10**6)))
+    return bytes(data)
+
+
+# --- what was saved, records and audits -----------------------------------------------------------
+
+
+def arrays(**named: np.ndarray) -> bytes:
+    out = io.BytesIO()
+    np.savez_compressed(out, **named)
+    return out.getvalue()
+
+
+def logits(seed: int = 0) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(seed)
+    found = {f"{split}_logits": random.normal(size=(24, 3)) for split in ("forget", "retain", "test")}
+    return found | {f"{split}_labels": np.arange(24) % 3 for split in ("forget", "retain", "test")}
+
+
+def features(seed: int = 0) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(seed)
+    return {"block5": random.normal(size=(48, 2)).astype(np.float16), "labels": np.arange(48) % 2}
+
+
+@cache
+def sound_outputs() -> Files:
+    return {"saved.npz": arrays(**logits())}
+
+
+def read_outputs(folder: str) -> None:
+    one = rs.read_outputs(Path(folder, "saved.npz"))
+    rs.audit(original=one, unlearned=one, reference=one)
+
+
+@cache
+def sound_features() -> Files:
+    return {"saved.npz": arrays(**features())}
+
+
+def read_features(folder: str) -> None:
+    rs.read_features(Path(folder, "saved.npz")).digest()
+
+
+def contents(folder: Path) -> Files:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@cache
+def sound_record() -> Files:
+    record = rs.Record(
+        name="one",
+        setting={"task": {"splits": {"forget": {"n": 3}}}},
+        method={"label": "HD"},
+        seeds={"audit": 0},
+        readings={"accuracy": {"UA": 0.5}},
+        arrays={"a.terms": np.arange(12.0).reshape(3, 4), "a.labels": np.arange(3)},
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        record.write(folder)
+        return contents(Path(folder))
+
+
+def read_record(folder: str) -> None:
+    rs.Record.read(Path(folder, "one.json"))
+
+
+@cache
+def sound_audit() -> Files:
+    with tempfile.TemporaryDirectory() as folder:
+        saved = {}
+        for seed, role in enumerate(("original", "unlearned", "reference")):
+            path = Path(folder, f"{role}.npz")
+            path.write_bytes(arrays(**logits(seed), **features(seed)))
+            saved[role] = rs.read_saved(path)
+        rs.audit(**saved).save(Path(folder, "audit"))
+        return contents(Path(folder, "audit"))
+
+
+def read_audit(folder: str) -> int:
+    """Exit code 1, a report that does not follow, is an answer."""
+    from residua.cli import main
+
+    code = main(["verify", folder])
+    return 0 if code == 1 else code
+
+
+def rehashed(files: Files, random: Random) -> Files:
+    """Hashes that fit what was changed, so that more than the hashes is tried; sometimes left as they are."""
+    if random.random() < 0.2:
+        return files
+    prefix = "records/" if "report.json" in files else ""
+    report = plain(files.get("report.json", b"{}"))
+    for name in [
+        name for name in files if name.startswith(prefix) and name.endswith(".json") and name != "report.json"
+    ]:
+        body = plain(files[name])
+        if not isinstance(body, dict):
+            continue
+        body.pop("sha256", None)
+        text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        body["sha256"] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        files[name] = json.dumps(body).encode()
+        if isinstance(report, dict) and isinstance(report.get("records"), dict):
+            report["records"][Path(name).stem] = body["sha256"]
+    if "report.json" in files and report is not None:
+        files["report.json"] = json.dumps(report).encode()
+    return files
+
+
+def plain(raw: bytes) -> object:
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+
+
+TARGETS = {
+    "idx": Target("read_idx", sound_idx, {".gz": in_gzip, "ubyte": damaged}),
+    "cifar": Target("read_cifar", sound_cifar, {".gz": in_gzip}),
+    "parquet": Target("read_parquet", sound_parquet, {".parquet": damaged}),
+    "images": Target("read_images", sound_images, {".png": in_png, "": damaged}),
+    "indices": Target("read_indices", sound_indices, {".json": in_json, "": damaged}),
+    "npz": Target("read_data_npz", sound_npz, {"": in_zip}),
+    "csv": Target("read_csv", sound_csv, {".png": in_png, "": damaged}),
+    "arrow": Target("read_arrow", sound_arrow, {".json": in_json, "": damaged}),
+    "safetensors": Target("read_safetensors", sound_safetensors, {"": damaged}),
+    "pickle": Target("read_pickle", sound_pickle, {"": in_pickle}),
+    "legacy pickle": Target("read_legacy_pickle", sound_legacy_pickle, {"": in_pickle}),
+    "outputs": Target("read_outputs", sound_outputs, {"": in_zip}),
+    "features": Target("read_features", sound_features, {"": in_zip}),
+    "record": Target("read_record", sound_record, {".json": in_json, ".npz": in_zip}),
+    "audit": Target("read_audit", sound_audit, {".json": in_json, ".npz": in_zip, ".md": damaged}),
+}

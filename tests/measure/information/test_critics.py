@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import numpy as np
+import torch
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression
+
+from residua.measure.information.calibration import Problem
+from residua.measure.information.coordinates import canonical
+from residua.measure.information.critics import cloud_scores, linear_scores, quadratic_scores
+from residua.measure.information.estimate import mutual_information
+from residua.measure.information.labels import frequencies
+from residua.measure.information.stacking import log_ratio
+
+
+def drawn(problem: Problem, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    features, labels = problem.draw(np.random.default_rng(seed))
+    return torch.from_numpy(features), torch.from_numpy(labels)
+
+
+def test_clouds_with_plenty_of_samples_are_linear_discriminant_analysis():
+    problem = Problem("ten", "grid", 6000, 4, 1.5, labels=10)
+    z, y = drawn(problem, 0)
+    prior = frequencies(y)
+    log_q = torch.log_softmax(cloud_scores(z, y, z, prior)[0] + prior.log(), dim=1)
+    theirs = LinearDiscriminantAnalysis().fit(z.numpy(), y.numpy()).predict_log_proba(z.numpy())
+    # Theirs shrinks nothing; with 600 samples a label ours hardly does.
+    apart = np.abs(log_q.exp().numpy() - np.exp(theirs))
+    assert apart.mean() < 0.003
+    assert apart.max() < 0.15
+
+
+def test_few_samples_of_many_labels_are_read_by_clouds_and_not_by_free_weights():
+    problem = Problem("forty of thirty", "grid", 1200, 8, 2.0, labels=40)
+    (z, y), truth = drawn(problem, 0), problem.truth()
+    prior = frequencies(y)
+    fit = torch.arange(len(y)) < 600
+    missed = {}
+    for name, scores in {"clouds": cloud_scores, "weights": linear_scores}.items():
+        coordinates = canonical(z)
+        found = scores(coordinates(z[fit]), y[fit], coordinates(z[~fit]), prior)
+        missed[name] = truth - max(float(log_ratio(s, y[~fit], prior).mean()) for s in found)
+    assert missed["clouds"] < 0.2
+    assert missed["weights"] > 3 * missed["clouds"]
+
+
+def test_thirty_labels_that_do_not_differ_tell_nothing():
+    random = torch.Generator().manual_seed(0)
+    z, y = torch.randn(900, 20, generator=random), torch.arange(900) % 30
+    assert abs(mutual_information(z, y).value) <= 0.01
+
+
+def test_a_feature_that_never_varies_leaves_the_clouds_finite():
+    z, y = torch.randn(90, 3), torch.arange(90) % 3
+    z[:, 1] = 0
+    assert torch.isfinite(cloud_scores(z, y, z, frequencies(y))).all()
+
+
+def test_linear_critics_are_logistic_regression():
+    problem = Problem("two", "shift", 1500, 6, 1.5)
+    z, y = drawn(problem, 0)
+    prior = frequencies(y)
+    ours = linear_scores(z, y, z, prior)
+    for ridge, scores in zip((1e-1, 1e-2), ours, strict=False):
+        theirs = LogisticRegression(C=1 / (ridge * len(y)), tol=1e-8).fit(z.numpy(), y.numpy())
+        odds = (scores[:, 1] - scores[:, 0] + prior[1].log() - prior[0].log()).numpy()
+        assert np.abs(odds - theirs.decision_function(z.numpy())).max() < 1e-3
+
+
+def test_clouds_with_covariances_of_their_own_are_quadratic_discriminant_analysis(monkeypatch):
+    from residua.measure.information import critics
+
+    monkeypatch.setattr(critics, "SHRINKAGES", (0.0,))
+    monkeypatch.setattr(critics, "TAIL", 1e6)
+    problem = Problem("two", "scale", 4000, 5, 1.5)
+    z, y = drawn(problem, 0)
+    scores = quadratic_scores(z, y, z, frequencies(y))[0]
+    theirs = QuadraticDiscriminantAnalysis(priors=[0.5, 0.5]).fit(z.numpy(), y.numpy())
+    apart = (scores[:, 1] - scores[:, 0]).numpy() - theirs.decision_function(z.numpy())
+    assert np.abs(apart).max() < 0.05
+
+
+def test_a_scrambled_sign_whose_key_is_kept_is_read():
+    random = np.random.default_rng(0)
+    y = (random.random(3000) < 0.3).astype(np.int64)
+    known, sign = random.normal(size=3000) + 2.0 * y, random.choice([-1.0, 1.0], 3000)
+    plain = np.c_[known, random.normal(size=(3000, 5))]
+    scrambled = np.c_[known * sign, sign, random.normal(size=(3000, 4))]
+    open_, hidden = (mutual_information(z, y).value for z in (plain, scrambled))
+    assert hidden > 0.9 * open_

@@ -1,0 +1,45 @@
+"""docs/architectures.md says what real architectures do, and no usual family is refused."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+FAMILIES = (
+    "resnet",
+    "vit",
+    "deit",
+    "beit",
+    "swin",
+    "convnext",
+    "efficientnet",
+    "mobilenet",
+    "regnet",
+    "densenet",
+)
+
+
+def rows() -> list[list[str]]:
+    lines = (DOCS / "architectures.md").read_text().splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")][
+        1:
+    ]
+
+
+def test_the_page_has_many_architectures_and_refuses_no_usual_family():
+    found = rows()
+    assert len(found) >= 30
+    for library, name, adopted, _ in found:
+        if any(family in name.lower() for family in FAMILIES):
+            assert adopted == "yes", (library, name, adopted)
+
+
+@pytest.mark.slow
+def test_the_page_is_what_the_packages_give_now(timm, transformers):
+    spec = importlib.util.spec_from_file_location("make_architectures", DOCS / "make_architectures.py")
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    assert made.main(["--check"]) == 0

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+import torch
+
+from residua import side_by_side
+from residua.side_by_side import each
+
+
+@pytest.fixture
+def two(monkeypatch):
+    monkeypatch.setenv("RESIDUA_PROCESSES", "2")
+
+
+def test_results_come_in_order_and_from_other_processes(two):
+    pids = each([os.getpid] * 4)
+    assert len(set(pids)) == 2
+    assert [value() for value in [lambda i=i: i for i in range(5)]] == each([lambda i=i: i for i in range(5)])
+
+
+def test_each_piece_has_one_thread_wherever_it_runs(two, monkeypatch):
+    before = torch.get_num_threads()
+    assert each([torch.get_num_threads] * 4) == [1] * 4
+    monkeypatch.setenv("RESIDUA_PROCESSES", "1")
+    assert each([torch.get_num_threads] * 2) == [1] * 2
+    assert torch.get_num_threads() == before
+
+
+def test_large_results_do_not_fill_a_pipe(two):
+    results = each([lambda: torch.ones(500_000)] * 6)
+    assert [float(result.sum()) for result in results] == [500_000] * 6
+
+
+def test_a_copy_that_is_killed_costs_nothing_but_time(two):
+    parent = os.getpid()
+
+    def piece() -> int:
+        if os.getpid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return 7
+
+    assert each([piece] * 4) == [7] * 4
+
+
+def test_what_fails_in_a_copy_fails_here(two):
+    def piece() -> int:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        each([lambda: 1, piece])
+
+
+def test_gradients_can_be_computed_in_copies(two):
+    def piece() -> float:
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            layer = torch.nn.Linear(4, 1)
+            layer(torch.ones(3, 4)).sum().backward()
+            return float(layer.weight.grad.sum())
+
+    piece()
+    assert each([piece] * 4) == [piece()] * 4
+
+
+@pytest.mark.parametrize(("given", "count"), [("3", 3), ("0", 1)])
+def test_the_environment_says_how_many(monkeypatch, given, count):
+    monkeypatch.setenv("RESIDUA_PROCESSES", given)
+    assert side_by_side.processes() == count
+
+
+def test_threads_that_the_user_allows_are_the_copies(monkeypatch):
+    monkeypatch.delenv("RESIDUA_PROCESSES", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert side_by_side.processes() == 1

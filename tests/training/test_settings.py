@@ -1,0 +1,124 @@
+"""Fields that describe themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import pytest
+
+import residua as rs
+from residua.measure import MEASURES
+from residua.study.tuning import ranges
+from residua.training.settings import (
+    Choice,
+    Count,
+    Epochs,
+    Rate,
+    Setting,
+    Share,
+    Temperature,
+    check_settings,
+    described,
+    directions,
+)
+from residua.unlearn import METHODS
+from residua.unlearn.cheats import CHEATS
+
+if TYPE_CHECKING:
+    from nowhere import Unknown
+
+
+@dataclass(frozen=True)
+class Mine:
+    lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 1e-3
+    epochs: Annotated[int, Epochs("Passes.", tune=(2, 5))] = 3
+    share: Annotated[float, Share("Share.")] = 0.5
+    inner: Annotated[float, Share("Share.", below=1)] = 0.5
+    samples: Annotated[int | None, Count("Samples.")] = None
+    temperature: Annotated[float, Temperature("Temperature.", stronger="less")] = 1.0
+    mode: Annotated[Literal["soft", "hard"], Choice("Mode.")] = "soft"
+    views: Annotated[int, Count("Views.", most=2)] = 1
+    plain: float = 0.0
+    kind: Literal["a", "b"] = "a"
+
+    label = "Mine"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("lr", -1, "lr is -1, expected 0 or more"),
+        ("lr", float("nan"), "lr is nan, expected 0 or more"),
+        ("share", 0, "share is 0, expected above 0 and up to 1"),
+        ("share", 1.5, "share is 1.5, expected above 0 and up to 1"),
+        ("inner", 1, "inner is 1, expected above 0 and below 1"),
+        ("samples", 0, "samples is 0, expected 1 or more"),
+        ("temperature", 0, "temperature is 0, expected above 0"),
+        ("mode", "loud", "mode 'loud' is unknown; choose soft or hard"),
+        ("kind", "c", "kind 'c' is unknown; choose a or b"),
+        ("views", 3, "views is 3, expected 1 to 2"),
+    ],
+)
+def test_a_value_outside_of_what_its_field_says_is_refused(name, value, sentence):
+    with pytest.raises(rs.InputError) as refused:
+        Mine(**{name: value})
+    assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"samples": 1}, {"share": 1}, {"lr": 0}, {"views": 2}, {"plain": -7.0}, {"mode": "hard"}]
+)
+def test_values_within_the_bounds_pass(fields):
+    Mine(**fields)
+
+
+def test_only_fields_that_say_so_are_tuned_over_their_own_range():
+    own = ranges(Mine())
+    assert {name: (r.low, r.high, r.whole) for name, r in own.items()} == {
+        "lr": (1e-5, 1e-2, False),
+        "epochs": (2, 5, True),
+    }
+    asked = ranges(Mine(), epochs=9, low=1e-4, high=1e-1)
+    assert (asked["epochs"].high, asked["lr"].low, asked["lr"].high) == (9, 1e-4, 1e-1)
+    for wrong in ({"low": 0.0}, {"low": 1.0}, {"epochs": 1}, {"high": float("nan")}):
+        with pytest.raises(rs.InputError, match="would be drawn from"):
+            ranges(Mine(), **wrong)
+
+
+def test_every_recipe_of_ours_is_in_the_range_that_tune_searches():
+    for label, fields in rs.recipes.UNLEARNING["class"]["cifar10"]["resnet18"].items():
+        for name, of_field in ranges(rs.unlearn.find(label), epochs=25).items():
+            assert name not in fields or of_field.low <= fields[name] <= of_field.high or name == "align_lr"
+
+
+def test_stronger_is_what_the_field_says():
+    assert directions(Mine()) == {"lr": "more", "temperature": "less"}
+    assert directions(rs.unlearn.SynapticDampening()) == {"alpha": "less", "dampening": "less"}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *dict.fromkeys(type(method) for method in METHODS),
+        *MEASURES,
+        rs.Pretraining,
+        *map(type, CHEATS.values()),
+    ],
+    ids=lambda kind: kind.__name__,
+)
+def test_every_field_of_ours_says_what_it_is(kind):
+    silent = [name for name, field in described(kind).items() if not field.setting.help]
+    assert silent == []
+
+
+def test_a_field_whose_type_cannot_be_resolved_still_works():
+    @dataclass(frozen=True)
+    class Odd:
+        strength: Unknown = 1.0
+
+    assert described(Odd)["strength"].type is float
+    assert described(Odd)["strength"].setting == Setting()
