@@ -13,6 +13,7 @@ from residua.measure.information import curve as information_curve
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 def test_the_cost_of_an_audit_is_told_part_by_part_and_the_exit_code_is_the_bars(monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(BENCHMARKS))

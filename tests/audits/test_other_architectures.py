@@ -26,7 +26,7 @@ def test_a_layer_added_pruned_or_of_another_width_is_no_obstacle(task, width, la
         original, reference, unlearned = chain(4, 3), chain(4, 3), chain(width, layers)
     audit = rs.audit(
         original=original, unlearned=unlearned, reference=reference, task=task,
-        curve=rs.measure.InformationCurve(epochs=1), measures=(rs.measure.WeightSketch(),),
+        curve=rs.measure.InformationCurve(steps=5, rounds=1, family="linear"), measures=(rs.measure.WeightSketch(),),
     )  # fmt: skip
     notes = audit.report.notes["unlearned"]
     assert "not of one architecture" in notes["weight_distance.original"]

@@ -11,7 +11,7 @@ from residua.cli.audit import references_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-CURVE = rs.measure.InformationCurve(last=1)
+CURVE = rs.measure.InformationCurve(last=1, family="linear")
 
 
 @pytest.fixture(scope="module")
