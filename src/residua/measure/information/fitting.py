@@ -94,8 +94,9 @@ def _network_piece(
     start = time.perf_counter()
     with seeded(draw):
         scores, course = fit_network(model, block, data, inside, outside, prior, how)
-        # Half the samples in batches of half the size: as many steps, at half the cost.
-        half = replace(how, batch=max(2, how.batch // 2), rounds=1, steps=course.steps[-1])
+        # Half the samples in batches of half the size: as many steps as read the most, at half the cost. Further ones
+        # would show what memorising costs, which is no shortfall of the data.
+        half = replace(how, batch=max(2, how.batch // 2), rounds=1, steps=course.best)
         fewer, _ = fit_network(model, block, data, half_of(data.y, inside), outside, prior, half)
     seconds = time.perf_counter() - start
     return Piece(block, outside, {"network": scores}, {"network": fewer}, course, seconds)

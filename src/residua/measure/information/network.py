@@ -74,6 +74,11 @@ class Course:
     nats: tuple[float, ...]
     ended: bool
 
+    @property
+    def best(self) -> int:
+        """The steps after which it read the most."""
+        return self.steps[self.nats.index(max(self.nats))]
+
 
 def fit_network(
     model: Classifier, block: int, data: Data, inside: Tensor, outside: Tensor, prior: Tensor, how: Fitting
