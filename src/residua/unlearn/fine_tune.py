@@ -9,6 +9,7 @@ import torch
 
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone
+from residua.training.keeping import keeper
 from residua.training.loop import descend
 from residua.training.settings import Batch, Crop, Epochs, Flip, Rate, check_settings
 from residua.training.streams import shuffled
@@ -36,5 +37,6 @@ class FineTune:
             shuffled(task.retain, self.batch, model.device, self.crop, self.flip),
             optimizer=torch.optim.Adam(model.parameters(), lr=self.lr),
             epochs=self.epochs,
+            keep=keeper(),
         )
         return model

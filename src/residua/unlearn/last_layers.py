@@ -11,6 +11,7 @@ from torch import nn
 from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.models.classifier import Classifier, clone, freeze, reinitialise, thaw
+from residua.training.keeping import keeper
 from residua.training.loop import descend
 from residua.training.settings import (
     Batch,
@@ -97,6 +98,7 @@ def _train_last(
             learning, lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
         ),
         epochs=settings.epochs,
+        keep=keeper(),
     )
     return thaw(model)
 

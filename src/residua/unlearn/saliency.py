@@ -13,6 +13,7 @@ from residua.data.split import Split
 from residua.data.task import ForgetTask
 from residua.device import safe_kernels
 from residua.models.classifier import Classifier, clone
+from residua.training.keeping import keeper
 from residua.training.loop import descend
 from residua.training.losses import cross_entropy_in_turn
 from residua.training.settings import (
@@ -78,6 +79,7 @@ class Saliency:
             ),
             epochs=self.epochs,
             after_step=hold,
+            keep=keeper(),
         )
         return model
 
