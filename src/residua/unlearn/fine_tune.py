@@ -19,7 +19,7 @@ from residua.training.streams import shuffled
 class FineTune:
     """Cross-entropy on the retain set with Adam."""
 
-    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 25
+    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more", tune=(1, 25))] = 25
     lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 1e-5
     batch: Batch = 64
     crop: Crop = 4

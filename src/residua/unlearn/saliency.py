@@ -37,7 +37,7 @@ class Saliency:
     stay exactly where they were, whatever momentum and weight decay would do to them.
     """
 
-    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 10
+    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more", tune=(1, 15))] = 10
     lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 5e-4
     retain_batch: RetainBatch = 64
     forget_batch: ForgetBatch = 16
