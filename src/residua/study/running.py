@@ -172,11 +172,14 @@ class Run:
                     self._done(task.cell, self._known[task.key])
                 elif task.key in self._running:
                     self._running[task.key].append(task)
-                elif claims.take(task.key):
+                elif not claims.take(task.key):
+                    self._elsewhere.append(task)
+                elif (there := self.store.get(task.key)) is not None:  # by whoever had the claim before us
+                    claims.release(task.key)
+                    self._done(task.cell, there)
+                else:
                     self._running[task.key] = [task]
                     unique.append(task)
-                else:
-                    self._elsewhere.append(task)
             if unique:
                 name = ", ".join(task.cell.name for task in unique)
                 arguments = (self.context, str(self.store.folder), unique, self.command)
