@@ -3,7 +3,8 @@
     python benchmarks/study_kills.py --work kills/ [--out records/study-kills] [--kills 20] [--minutes 20] [--method HD ...]
 
 The built-in study `tiny` runs once undisturbed. Then it runs again while the whole process group is killed (SIGKILL) at
-random moments, and once more while single workers are; a run that was killed is started again with the same command,
+random moments, and once more while single workers are. Trainings keep their state every epoch, so that they get
+somewhere. A run that was killed is started again with the same command,
 and one that ends before all kills were dealt is compared, and begun anew. The same command as this goes on where it was
 stopped. Exit code 0: every table equals the undisturbed one in every number but run times; 1: one does not; 2: the time
 was up first.
@@ -31,7 +32,7 @@ from residua.record import software
 
 METHODS = ("HD", "FT", "GA", "SCRUB", "COLA", "Random")
 # Seconds from the start of a run, or from the last kill, to the next.
-GROUP, WORKER = (2.0, 20.0), (1.0, 10.0)
+GROUP, WORKER = (3.0, 45.0), (2.0, 20.0)
 TIMES = ("RTE",)
 
 
@@ -62,7 +63,19 @@ class Trial:
 
     def command(self, folder: Path) -> list[str]:
         chosen = [word for label in self.methods for word in ("--method", label)]
-        return ["residua", "study", "run", "tiny", "--out", str(folder), "--jobs", "2", *chosen]
+        return [
+            "residua",
+            "study",
+            "run",
+            "tiny",
+            "--out",
+            str(folder),
+            "--jobs",
+            "2",
+            "--keep",
+            "1s",
+            *chosen,
+        ]
 
     @contextlib.contextmanager
     def running(self, folder: Path) -> Iterator[subprocess.Popen[bytes]]:

@@ -220,8 +220,8 @@ def small(stripes, stripes_training) -> Study:
 
 @pytest.mark.slow
 def test_a_hanging_worker_is_ended_and_reported_and_the_others_go_on(small, tmp_path):
-    finished = dataclasses.replace(small, methods=[Hanging(), Original()]).run(tmp_path, jobs=2, limit=60)
-    assert "took longer than 60 s and was ended, twice" in finished.failures["seed0-hanging"]
+    finished = dataclasses.replace(small, methods=[Hanging(), Original()]).run(tmp_path, jobs=2, limit=20)
+    assert "took longer than 20 s and was ended, twice" in finished.failures["seed0-hanging"]
     assert [record.name for record in finished.records] == ["seed0-original"]
 
 

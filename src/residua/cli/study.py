@@ -62,6 +62,9 @@ def run(
         Optional[str],  # noqa: UP045
         typer.Option(metavar="TIME", help="End a worker that takes longer over one model: 10m, 2h."),
     ] = None,
+    keep: Annotated[
+        str, typer.Option(metavar="TIME", help="How often a training that takes long keeps its state.")
+    ] = "2m",
 ) -> None:
     """Make and measure what is missing; the same command resumes.
 
@@ -84,6 +87,7 @@ def run(
             address=address,
             device=str(choose_device(device)),
             limit=None if limit is None else seconds_of(limit, "--limit"),
+            keep=seconds_of(keep, "--keep"),
             command=command_line(),
             tell=say,
             progress=progress,

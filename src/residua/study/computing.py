@@ -17,6 +17,7 @@ from residua.study.jobs import Tell, silent
 from residua.study.running import Progress, Run, Step
 from residua.study.sharing import shared
 from residua.study.store import Store
+from residua.training.keeping import EVERY
 
 Hear = Callable[[Run, Cell], None]
 
@@ -26,13 +27,15 @@ class How:
     """How cells are computed; no number depends on it but that of another kind of device.
 
     In this process, in `jobs` worker processes with one thread each, or as tasks of the Ray cluster at `address`
-    (`engine`), of which each needs `memory` bytes. `limit` is the most seconds for one group of cells. `command` is
-    kept with what is made, `tell` hears sentences, and `progress` where the run is.
+    (`engine`), of which each needs `memory` bytes. `limit` is the most seconds for one group of cells. A training keeps
+    its state every `keep` seconds. `command` is kept with what is made, `tell` hears sentences, and `progress` where
+    the run is.
     """
 
     jobs: int = 1
     device: str = "cpu"
     limit: float | None = None
+    keep: float = EVERY
     command: str = ""
     tell: Tell = silent
     progress: Progress = lambda step: None
@@ -79,7 +82,16 @@ def conductor(out: Path, context: Context, facts: Mapping[str, Any], how: How) -
 
         def start(cells: Sequence[Cell]) -> Run:
             store = Store(out, how.tell)
-            return Run(cells, store, handle, facts, command=how.command, tell=how.tell, progress=how.progress)
+            return Run(
+                cells,
+                store,
+                handle,
+                facts,
+                command=how.command,
+                keep=how.keep,
+                tell=how.tell,
+                progress=how.progress,
+            )
 
         yield Conductor(start, crew, claims, out)
 
