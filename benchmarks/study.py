@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import residua as rs
 from residua.study import looking
 from residua.study.cells import Context, Output
-from residua.study.conducting import conduct
+from residua.study.computing import How, conduct
 from residua.study.running import Run
 from residua.study.sharing import Shared
 from residua.study.store import Store
@@ -55,7 +55,7 @@ def overhead(count: int) -> dict[str, float]:
         firsts = [Stub(f"first{i}") for i in range(count // 2)]
         cells = [*firsts, *(Stub(f"second{i}", (first,)) for i, first in enumerate(firsts))]
         start = time.perf_counter()
-        conduct(cells, out, context=Context({}), facts={})
+        conduct(cells, out, context=Context({}), facts={}, how=How())
         run = time.perf_counter() - start
         start = time.perf_counter()
         again = Run(cells, Store(out), Shared(Context({}), out), {})

@@ -152,34 +152,46 @@ def test_which_method_is_meant_must_be_clear(folder, capsys, words_, sentence):
     assert sentence in capsys.readouterr().err
 
 
-def test_tune_goes_on_where_it_stopped_and_looks_at_ua_and_ta(folder, capsys):
+def test_tune_takes_finished_trials_from_the_store_and_goes_on(folder, capsys):
     arguments = ["tune", "FT", "--original", str(folder / "one.safetensors")]
     arguments += ["--reference", str(folder / "two.safetensors"), "--data", f"mnist:{folder}"]
-    arguments += ["--forget", "class:6", "--epochs", "1", "--journal", str(folder / "journal")]
+    arguments += ["--forget", "class:6", "--epochs", "1", "--out", str(folder / "tuned"), "--jobs", "1"]
+    cells = folder / "tuned/cells"
     assert main([*arguments, "--trials", "2"]) == 0
     first = capsys.readouterr()
     assert first.err.count("trial ") == 2
+    before = {path: path.stat().st_mtime_ns for path in cells.iterdir()}
+    assert len(before) == 2
+    assert main([*arguments, "--trials", "2"]) == 0
+    assert capsys.readouterr().out == first.out
+    assert {path: path.stat().st_mtime_ns for path in cells.iterdir()} == before
     assert main([*arguments, "--trials", "3"]) == 0
-    second = capsys.readouterr()
-    assert second.err.count("trial ") == 1
-    assert "trial 2:" in second.err
-    for other in (["--seed", "1"], ["--forget", "class:5"], ["--reference", str(folder / "one.safetensors")]):
+    assert "trial 2:" in capsys.readouterr().err
+    assert len(list(cells.iterdir())) == 3
+    # What another aim makes of the same trials is arithmetic; another task or seed has others.
+    for other, more in (
+        (["--reference", str(folder / "one.safetensors")], 0),
+        (["--seed", "1"], 1),
+        (["--forget", "class:5"], 1),
+    ):
+        before_these = len(list(cells.iterdir()))
         assert main([*arguments, *other, "--trials", "1"]) == 0
-        assert "trial 0:" in capsys.readouterr().err, "trials of another task, model or seed are not its own"
-    assert main([*arguments, "--trials", "0"]) == 3
-    assert "at least one trial" in capsys.readouterr().err
-    arguments[1] = "SSD"
-    assert main([*arguments, "--trials", "1"]) == 3
-    assert "SSD has no setting that may be tuned" in capsys.readouterr().err
+        assert len(list(cells.iterdir())) == before_these + more
 
 
-def test_tune_tries_the_recipe_first(folder, capsys):
+def test_tune_tries_the_recipe_first_and_refuses_what_it_cannot_do(folder, capsys):
     recipe = recipes.unlearning("tiny", "class", "mnist", "resnet18")["FT"]
     arguments = ["tune", "FT", "--original", str(folder / "one.safetensors")]
     arguments += ["--reference", str(folder / "two.safetensors"), "--data", f"mnist:{folder}"]
-    arguments += ["--forget", "class:6", "--epochs", str(recipe["epochs"]), "--trials", "1"]
-    assert main(arguments) == 0
+    arguments += ["--forget", "class:6", "--epochs", str(recipe["epochs"]), "--out", str(folder / "first")]
+    arguments += ["--jobs", "1"]
+    assert main([*arguments, "--trials", "1"]) == 0
     assert f"with epochs={recipe['epochs']}, lr={recipe['lr']:.3g}" in capsys.readouterr().err
+    assert main([*arguments, "--trials", "0"]) == 3
+    assert main(["tune", "SSD", *arguments[2:]]) == 3
+    assert "SSD has no setting that may be tuned" in capsys.readouterr().err
+    assert main([*arguments[:4], *arguments[6:]]) == 3
+    assert "--original and --reference belong together" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("as_if_in_processes", "quick_stack")

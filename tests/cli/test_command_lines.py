@@ -44,7 +44,7 @@ FATAL = {
         ["--data", "nonsense"],
         ["--out", "file/below.safetensors"],
     ],
-    ("tune",): [["--data", "nonsense"], [*SMALL, "--original", "file"], ["--journal", "file/below"]],
+    ("tune",): [["--data", "nonsense"], [*SMALL, "--original", "file"], ["--out", "file/below"]],
     ("catalogue",): [["--only", "Amnesia"], ["--data", "nonsense"], ["--out", "file/below"]],
     ("ulira",): [
         ["--method", "Amnesia"],

@@ -7,11 +7,14 @@ import dataclasses
 import json
 import os
 import random
+import re
 import resource
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -172,6 +175,31 @@ def test_a_full_disk_ends_the_run_with_one_sentence_and_it_goes_on_later(script,
 
 
 @pytest.mark.slow
+def test_a_read_only_folder_ends_the_run_with_one_sentence_and_it_goes_on_later(script, undisturbed):
+    """As a user who may not write there: root may write anywhere, and becomes nobody."""
+
+    def nobody() -> None:
+        if os.getuid() == 0:
+            os.setuid(65534)
+
+    with tempfile.TemporaryDirectory() as name:  # not in pytest's, which others may not enter
+        place = Path(name)
+        place.chmod(0o755)
+        open_script = Path(shutil.copy(script, place / "study.py"))
+        out = place / "out"
+        out.mkdir()
+        (out / "claims").mkdir()
+        out.chmod(0o555)
+        run = start(open_script, out, jobs=1, preexec_fn=nobody)
+        _, err = run.communicate(timeout=300)
+        assert run.returncode != 0
+        assert re.search(r"InputError: .*/out.* (cannot be|is not) writ", err.splitlines()[-1]), err
+        assert sorted(path.name for path in out.rglob("*")) == ["claims"]
+        out.chmod(0o755)
+        assert finish(start(open_script, out, jobs=1))["rows"] == undisturbed["rows"]
+
+
+@pytest.mark.slow
 @needs_proc
 def test_twenty_kills_of_the_group_and_twenty_of_workers_change_no_number(script, undisturbed, tmp_path):
     chance = random.Random(0)
@@ -220,8 +248,8 @@ def small(stripes, stripes_training) -> Study:
 
 @pytest.mark.slow
 def test_a_hanging_worker_is_ended_and_reported_and_the_others_go_on(small, tmp_path):
-    finished = dataclasses.replace(small, methods=[Hanging(), Original()]).run(tmp_path, jobs=2, limit=60)
-    assert "took longer than 60 s and was ended, twice" in finished.failures["seed0-hanging"]
+    finished = dataclasses.replace(small, methods=[Hanging(), Original()]).run(tmp_path, jobs=2, limit=20)
+    assert "took longer than 20 s and was ended, twice" in finished.failures["seed0-hanging"]
     assert [record.name for record in finished.records] == ["seed0-original"]
 
 

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.util
+import logging
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -43,30 +52,100 @@ def test_without_ray_the_engine_says_what_to_install(study, tmp_path):
         study.run(tmp_path, engine="ray")
 
 
+@pytest.fixture
+def nodes():
+    """A head and two further nodes of one processor each, as three `ray start`; their address, and the two."""
+    port = free_port()
+    address = f"127.0.0.1:{port}"
+    place = tempfile.mkdtemp(prefix="ray")  # Ray's sockets need a short path
+    common = ["--num-cpus", "1", "--object-store-memory", str(100 * 2**20), "--block"]
+    head = ray_start(
+        "--head", "--port", str(port), "--temp-dir", place, "--include-dashboard", "false", *common
+    )
+    started = [head]
+    try:
+        wait_for(lambda: answers(port), "the head does not answer")
+        started += [ray_start("--address", address, *common) for _ in range(2)]
+        yield address, started[1:]
+    finally:
+        for each in reversed(started):
+            end(each)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def ray_start(*words: str) -> subprocess.Popen:
+    code = "from ray.scripts.scripts import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, "start", "--disable-usage-stats", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def end(node: subprocess.Popen) -> None:
+    """Kill a node and all that it started."""
+    children = descendants(node.pid)
+    for process in (node.pid, *children):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    node.wait()
+
+
+def descendants(parent: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == parent:
+                found += [int(stat.parent.name), *descendants(int(stat.parent.name))]
+    return found
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+def wait_for(condition, what: str, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed")
-def test_a_cluster_gives_the_same_numbers_though_a_node_is_killed(study, tmp_path):
-    cluster_utils = pytest.importorskip("ray.cluster_utils")
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
+def test_a_cluster_gives_the_same_numbers_though_a_node_is_killed(study, nodes, tmp_path):
     import ray
 
-    cluster = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+    address, (doomed, _) = nodes
+    ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    alive = []
     try:
-        killer = threading.Thread(target=_kill_later, args=(cluster, nodes[0], tmp_path / "ray"))
+        wait_for(lambda: ray.cluster_resources().get("CPU") == 3, "three nodes do not come up")
+
+        def kill() -> None:
+            wait_for(lambda: len(list((tmp_path / "ray/cells").glob("*.json"))) >= 2, "no cell is made")
+            end(doomed)
+
+        killer = threading.Thread(target=kill)
         killer.start()
-        there = study.run(tmp_path / "ray", engine="ray", address=cluster.address)
+        there = study.run(tmp_path / "ray", engine="ray", address=address)
         killer.join()
+        wait_for(lambda: ray.cluster_resources().get("CPU") == 2, "the killed node is still there")
+        alive = [node for node in ray.nodes() if node["Alive"]]
     finally:
         ray.shutdown()
-        cluster.shutdown()
+    assert len(alive) == 2
     assert there.failures == {}
     here = study.run(tmp_path / "here")
     assert [r.readings for r in there.records] == [r.readings for r in here.records]
     assert [r.method.weights for r in there.records] == [r.method.weights for r in here.records]
-
-
-def _kill_later(cluster, node, out: Path) -> None:
-    deadline = time.monotonic() + 120
-    while len(list((out / "cells").glob("*.json"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    cluster.remove_node(node, allow_graceful=False)

@@ -15,7 +15,7 @@ from residua.compare import Observations, ulira
 from residua.measure._attack import contents
 from residua.models import networks
 from residua.study.cells import Context
-from residua.study.conducting import conduct
+from residua.study.computing import How, conduct
 from residua.study.running import Run
 from residua.study.shadow_cells import ShadowScoring, ShadowTraining
 from residua.study.shadows import Shadows, scores, sides
@@ -62,7 +62,7 @@ def shadows(monkeypatch) -> Shadows:
 
 
 def conducted(shadows: Shadows, cells, out) -> Run:
-    return conduct(cells, out, context=Context({}, "cpu", shadows), facts={"shadows": shadows})
+    return conduct(cells, out, context=Context({}, "cpu", shadows), facts={"shadows": shadows}, how=How())
 
 
 def scored(shadows: Shadows, method, model: int, number: int, out) -> dict[str, np.ndarray]:

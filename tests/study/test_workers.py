@@ -96,14 +96,15 @@ def test_a_killed_worker_costs_one_sentence_and_a_second_time_the_job(tmp_path):
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="signals and /proc")
 def test_a_job_over_its_limit_is_ended_tried_again_and_reported():
+    """Nothing that this machine is busy with besides is held against the quick one."""
     said: list[str] = []
-    with crew(1, limit=0.5, tell=said.append) as pool:
+    with crew(1, limit=1.0, tell=said.append) as pool:
         found = {
             o.job.name: o for o in all_of([Job("slow", sleep, (600.0,)), Job("quick", double, (1,))], pool)
         }
-    lost = f"slow: its worker process took longer than 0.5 s and was ended, twice; {LOST}"
+    lost = f"slow: its worker process took longer than 1 s and was ended, twice; {LOST}"
     assert str(found["slow"].error) == lost
-    assert said == ["slow: its worker process took longer than 0.5 s and was ended; it is tried once more"]
+    assert said == ["slow: its worker process took longer than 1 s and was ended; it is tried once more"]
     assert found["quick"].result() == 2
 
 

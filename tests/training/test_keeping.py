@@ -66,9 +66,25 @@ def test_a_short_training_keeps_nothing(training, task, tmp_path):
     assert not path.exists()
 
 
-def test_only_the_first_training_is_kept_there(training, task, tmp_path):
+def test_every_phase_has_a_file_of_its_own_and_none_stays(training, task, tmp_path):
     path = tmp_path / "state.safetensors"
-    with kept_at(path, every=0):
-        first = trained(training, task)
-        second = trained(training, task)
-    assert weights_digest(first) == weights_digest(second)
+    phases = [dataclasses.replace(training, epochs=1), dataclasses.replace(training, epochs=2)]
+
+    def both() -> list[str]:
+        return [weights_digest(trained(each, task)) for each in phases]
+
+    whole = both()
+    with pytest.raises(Stopped), stop_at(2), kept_at(path, every=0):
+        both()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["state.1.safetensors", "state.safetensors"]
+    epochs = []
+    with watching(lambda tick: epochs.append((tick.epochs, tick.epoch))), kept_at(path, every=0):
+        assert both() == whole
+    assert set(epochs) == {(2, 2)}, "the first training and one epoch of the second were kept"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_short_phase_is_not_kept_at_its_end(training, task, tmp_path):
+    with kept_at(tmp_path / "state.safetensors"):
+        trained(training, task)
+        assert not list(tmp_path.iterdir())

@@ -10,6 +10,7 @@ import pytest
 import residua as rs
 from residua.measure import MEASURES
 from residua.study.tuning import ranges
+from residua.training.recipes import lookup
 from residua.training.settings import (
     Choice,
     Count,
@@ -79,7 +80,7 @@ def test_values_within_the_bounds_pass(fields):
 def test_only_fields_that_say_so_are_tuned_over_their_own_range():
     own = ranges(Mine())
     assert {name: (r.low, r.high, r.whole) for name, r in own.items()} == {
-        "lr": (1e-5, 1e-2, False),
+        "lr": (1e-6, 1e-1, False),
         "epochs": (2, 5, True),
     }
     asked = ranges(Mine(), epochs=9, low=1e-4, high=1e-1)
@@ -89,10 +90,27 @@ def test_only_fields_that_say_so_are_tuned_over_their_own_range():
             ranges(Mine(), **wrong)
 
 
-def test_every_recipe_of_ours_is_in_the_range_that_tune_searches():
-    for label, fields in rs.recipes.UNLEARNING["class"]["cifar10"]["resnet18"].items():
-        for name, of_field in ranges(rs.unlearn.find(label), epochs=25).items():
-            assert name not in fields or of_field.low <= fields[name] <= of_field.high or name == "align_lr"
+def recipes_of_all_scales():
+    for (scale, scenario), table in lookup.OURS.items():
+        yield f"{scale} {scenario}", table
+    for scenario, datasets in rs.recipes.UNLEARNING.items():
+        for dataset, networks in datasets.items():
+            for network, table in networks.items():
+                yield f"{scenario} {dataset} {network}", table
+
+
+def test_every_recipe_and_every_default_is_in_the_range_that_tune_searches():
+    outside, seen = [], 0
+    for where, table in [("defaults", {m.label: {} for m in METHODS}), *recipes_of_all_scales()]:
+        for label, fields in table.items():
+            method = rs.unlearn.find(label, **fields)
+            searched = {n for n, f in described(type(method)).items() if f.setting.tune is not None}
+            for name, of_field in (ranges(method) if searched else {}).items():
+                seen += 1
+                if not of_field.holds(getattr(method, name)):
+                    outside.append((where, label, name, getattr(method, name)))
+    assert outside == []
+    assert seen > 200
 
 
 def test_stronger_is_what_the_field_says():

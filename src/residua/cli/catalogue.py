@@ -11,7 +11,7 @@ from residua import plugins
 from residua.cli.console import say, show
 from residua.cli.options import DataOption, DeviceOption, ForgetOption, choose_device, open_task
 from residua.cli.progress import following, report_failures
-from residua.cli.words import PluginOption, command_line
+from residua.cli.words import JobsOption, OurNetwork, PluginOption, command_line
 from residua.files import check_place, write_atomically
 from residua.measure import InformationCurve, Measure, measures
 from residua.report import catalogue_table
@@ -39,7 +39,8 @@ def catalogue(
     out: Annotated[Path, typer.Option(help="Folder for models, records and the table.")] = Path("catalogue"),
     information: Annotated[bool, typer.Option(help="Measure what the blocks know, and IDI.")] = True,
     restarts: Annotated[int, typer.Option(min=1, help="Number of times that each critic is fitted.")] = 1,
-    jobs: Annotated[int, typer.Option(min=1, help="Models made side by side, one thread each.")] = 2,
+    network: OurNetwork = None,
+    jobs: JobsOption = 2,
     device: DeviceOption = "cpu",
 ) -> None:
     """Train Original and Retrain, run every method, and print what models say and what they know.
@@ -57,6 +58,7 @@ def catalogue(
             scale=scale,
             methods=labels or None,
             seeds=seeds,
+            network=network,
             measures=((InformationCurve(restarts=restarts),) if information else ())
             + FULL_STACK
             + _of_files(),

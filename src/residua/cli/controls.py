@@ -9,8 +9,9 @@ from typing import Annotated, Optional
 import typer
 
 from residua.cli.console import say, show
-from residua.cli.options import DataOption, DeviceOption, ForgetOption, choose_device, command_line, open_task
+from residua.cli.options import DataOption, DeviceOption, ForgetOption, choose_device, open_task
 from residua.cli.progress import following, report_failures
+from residua.cli.words import JobsOption, OurNetwork, command_line
 from residua.compare import Rules
 from residua.files import check_place, write_atomically
 from residua.report import control_reports, detector_table, fooled_table, verdict_table
@@ -34,7 +35,8 @@ def controls(
         typer.Option(help="Equivalence margin, as for `residua audit`."),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for models, records and tables.")] = Path("controls"),
-    jobs: Annotated[int, typer.Option(min=1, help="Models made side by side, one thread each.")] = 2,
+    network: OurNetwork = None,
+    jobs: JobsOption = 2,
     device: DeviceOption = "cpu",
 ) -> None:
     """Audit Original, a further Retrain, Random, cheats and models made to deceive, and count the verdicts.
@@ -53,6 +55,7 @@ def controls(
             scale=scale,
             seeds=seeds,
             references=references,
+            network=network,
             jobs=jobs,
             device=str(where),
             command=command_line(),

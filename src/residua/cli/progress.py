@@ -20,7 +20,10 @@ SOME_FAILED = 1
 
 @contextlib.contextmanager
 def following() -> Iterator[Progress]:
-    """A bar with done, running and time left; where there is no terminal, a line for each cell that was computed."""
+    """A bar with done, running and time left; where there is no terminal, a line for each cell that was computed.
+
+    Whoever interrupts it is told how to go on.
+    """
     start = time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Bar(*columns, console=err, transient=True, disable=not err.is_terminal) as shown:
@@ -41,7 +44,11 @@ def following() -> Iterator[Progress]:
                 say(f"{step.done}/{step.total} {step.last}, {step.seconds:.1f} s{left}")
             before[0] = computed
 
-        yield progress
+        try:
+            yield progress
+        except KeyboardInterrupt:
+            say("interrupted; the same command resumes")
+            raise
 
 
 def _left(step: Step, spent: float) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import runpy
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional
 
@@ -12,7 +11,8 @@ import typer
 
 from residua.cli.console import out as console
 from residua.cli.console import say, show
-from residua.cli.words import AsJson, PluginOption, command_line
+from residua.cli.study_choice import Data, Forget, Method, Name, Seeds, chosen_study
+from residua.cli.words import AsJson, OurNetwork, PluginOption, command_line
 from residua.errors import InputError
 from residua.files import check_place
 from residua.texts import duration
@@ -25,10 +25,6 @@ def study() -> None:
     """Run settings x methods x seeds with one command, and resume after any interruption."""
 
 
-Name = Annotated[
-    str,
-    typer.Argument(metavar="NAME|FILE.py", help="tiny, small, or a Python file with `study = Study(...)`."),
-]
 Out = Annotated[Path, typer.Option(help="Folder of the study: cells, models, records.")]
 
 
@@ -41,62 +37,6 @@ def _there(folder: Path) -> Path:
 Folder = Annotated[
     Path, typer.Argument(metavar="DIR", callback=_there, help="The folder that `study run --out` wrote to.")
 ]
-Method = Annotated[
-    Optional[list[str]],  # noqa: UP045 (typer reads it at run time)
-    typer.Option(help="Only this method (and Original, Retrain); may be repeated."),
-]
-Seeds = Annotated[
-    Optional[int],  # noqa: UP045
-    typer.Option(min=1, help="Number of seeds (0, 1, ...); by default the study's own."),
-]
-Data = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--data", metavar="NAME[:DIR]", help="Data of a built-in study."),
-]
-Forget = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--forget", metavar="WHAT", help="What a built-in study forgets."),
-]
-ALWAYS = ("Original", "Retrain")
-
-
-def _study(
-    name: str, method: list[str] | None, seeds: int | None, data: str | None, forget: str | None
-) -> Any:
-    """A built-in study or that of a file, cut down to what was asked for."""
-    from residua.study.definition import Row, Study
-    from residua.study.presets import BUILT_IN
-
-    study: Any = None
-    if name in BUILT_IN:
-        study = BUILT_IN[name](data, forget)
-    elif name.endswith(".py") and Path(name).is_file():
-        if data or forget:
-            raise InputError(f"{name} defines its own data; leave --data and --forget out")
-        study = runpy.run_path(name, run_name="residua_study").get("study")
-        if not isinstance(study, Study):
-            raise InputError(f"{name} defines no study; write study = Study(...) in it")
-    else:
-        known = ", ".join(BUILT_IN)
-        raise InputError(
-            f"there is no study {name!r}; give {known}, or a Python file with study = Study(...)"
-        )
-    if seeds is not None:
-        study = dataclasses.replace(study, seeds=range(seeds))
-    if method:
-        from residua.unlearn import find
-
-        wanted = {*ALWAYS, *(find(label).label for label in method)}
-        given = study.methods
-
-        def chosen(task: Any, network: Any) -> list[Any]:
-            every = given(task, network) if callable(given) else given
-            return [
-                each for each in every if (each.method if isinstance(each, Row) else each).label in wanted
-            ]
-
-        study = dataclasses.replace(study, methods=chosen)
-    return study
 
 
 @app.command()
@@ -107,6 +47,7 @@ def run(
     seeds: Seeds = None,
     data: Data = None,
     forget: Forget = None,
+    network: OurNetwork = None,
     plugin: PluginOption = None,
     jobs: Annotated[int, typer.Option(min=1, help="Worker processes, one thread each.")] = 2,
     engine: Annotated[
@@ -121,6 +62,9 @@ def run(
         Optional[str],  # noqa: UP045
         typer.Option(metavar="TIME", help="End a worker that takes longer over one model: 10m, 2h."),
     ] = None,
+    keep: Annotated[
+        str, typer.Option(metavar="TIME", help="How often a training that takes long keeps its state.")
+    ] = "2m",
 ) -> None:
     """Make and measure what is missing; the same command resumes.
 
@@ -133,24 +77,21 @@ def run(
     from residua.texts import seconds_of
 
     check_place(out / "study.json")
-    study = _study(name, method, seeds, data, forget)
-    try:
-        with following() as progress:
-            finished = conducting.run(
-                study,
-                out,
-                jobs=jobs,
-                engine=engine,
-                address=address,
-                device=str(choose_device(device)),
-                limit=None if limit is None else seconds_of(limit, "--limit"),
-                command=command_line(),
-                tell=say,
-                progress=progress,
-            )
-    except KeyboardInterrupt:
-        say("interrupted; the same command resumes")
-        raise
+    study = chosen_study(name, method, seeds, data, forget, network)
+    with following() as progress:
+        finished = conducting.run(
+            study,
+            out,
+            jobs=jobs,
+            engine=engine,
+            address=address,
+            device=str(choose_device(device)),
+            limit=None if limit is None else seconds_of(limit, "--limit"),
+            keep=seconds_of(keep, "--keep"),
+            command=command_line(),
+            tell=say,
+            progress=progress,
+        )
     for table in study_tables(finished.records):
         show(table)
     say(f"{finished.computed} cells computed, {finished.reused} found; records are in {out}/records/.")
@@ -165,6 +106,7 @@ def plan(
     seeds: Seeds = None,
     data: Data = None,
     forget: Forget = None,
+    network: OurNetwork = None,
     plugin: PluginOption = None,
     jobs: Annotated[int, typer.Option(min=1, help="Worker processes that the time is divided by.")] = 2,
     device: Annotated[str, typer.Option(help="Kind of device that the study runs on.")] = "cpu",
@@ -173,7 +115,7 @@ def plan(
     """What `study run` would make, what is there already, and what it will cost, judging by what was measured."""
     from residua.study import looking
 
-    planned = looking.plan(_study(name, method, seeds, data, forget), out, device)
+    planned = looking.plan(chosen_study(name, method, seeds, data, forget, network), out, device)
     if as_json:
         console.print_json(json.dumps(dataclasses.asdict(planned)))
         return
@@ -181,10 +123,14 @@ def plan(
         here, left = planned.there.get(kind, 0), planned.missing.get(kind, 0)
         console.print(f"{kind}: {left} to make, {here} there", markup=False)
     if planned.missing:
-        unknown = f", and {planned.unknown} cells of unknown cost" if planned.unknown else ""
-        console.print(
-            f"About {duration(planned.seconds / jobs)} with {jobs} at a time{unknown}.", markup=False
-        )
+        console.print(_cost(planned, jobs), markup=False)
+
+
+def _cost(planned: Any, jobs: int) -> str:
+    if planned.unknown == sum(planned.missing.values()):
+        return "What they cost is unknown: nothing like them was made here yet."
+    unknown = f", and {planned.unknown} cells of unknown cost" if planned.unknown else ""
+    return f"About {duration(planned.seconds / jobs)} with {jobs} at a time{unknown}."
 
 
 @app.command()

@@ -10,8 +10,9 @@ from typing import Annotated, Literal, Optional
 import typer
 
 from residua.cli.console import say, show
-from residua.cli.options import DataOption, DeviceOption, SeedOption, choose_device, command_line
+from residua.cli.options import DataOption, DeviceOption, SeedOption, choose_device
 from residua.cli.progress import following
+from residua.cli.words import OurNetwork, command_line
 from residua.data import open_dataset
 from residua.data.task import Dataset
 from residua.errors import InputError
@@ -64,6 +65,7 @@ def ulira(
             help="Models made side by side, one thread each; all cores, or 1 on a GPU and at full scale.",
         ),
     ] = None,
+    network: OurNetwork = None,
     seed: SeedOption = 0,
     device: DeviceOption = "auto",
 ) -> None:
@@ -79,8 +81,10 @@ def ulira(
     check_place(out / "table.md")
     where = choose_device(device)
     opened = open_dataset(data)
-    training = pretraining(scale, opened.name, NETWORK)
-    recipes = unlearning(scale, "random", opened.name, NETWORK)
+    name = network or NETWORK
+    shape = network_fields(opened.classes, opened.shape, scale, name)
+    training = pretraining(scale, opened.name, name)
+    recipes = unlearning(scale, "random", opened.name, name)
     labels = list(dict.fromkeys(find(label).label for label in method))
     if jobs is None:
         jobs = 1 if where.type != "cpu" or scale == "full" else os.cpu_count() or 1
@@ -88,7 +92,7 @@ def ulira(
         records = attack(
             [find(label, **recipes.get(label, {})) for label in labels],
             opened,
-            network=network_fields(opened.classes, opened.shape, scale),
+            network=shape,
             pretraining=training,
             out=out,
             models=chosen.models if models is None else models,

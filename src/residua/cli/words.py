@@ -40,6 +40,16 @@ NetworkOption = Annotated[
         "(timm:convnext_atto,img_size=32), or module:callable (the current folder is importable).",
     ),
 ]
+OurNetwork = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--network",
+        metavar="NAME",
+        help="resnet18, resnet50 or vit, as wide as the scale says.",
+        show_default="resnet18",
+    ),
+]
+JobsOption = Annotated[int, typer.Option(min=1, help="Models made side by side, one thread each.")]
 CutsOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(

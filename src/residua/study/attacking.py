@@ -19,9 +19,8 @@ from residua.facts import MethodFacts, Setting, ShadowFacts
 from residua.record import Record, describe
 from residua.study.budget import Cost, Plan
 from residua.study.cells import Cell, Context
-from residua.study.conducting import conduct
-from residua.study.jobs import Tell, silent
-from residua.study.running import Progress, Run
+from residua.study.computing import How, conduct
+from residua.study.running import Run
 from residua.study.shadow_cells import ShadowScoring, ShadowTraining
 from residua.study.shadows import Shadows, sides
 from residua.study.sharing import Shared
@@ -47,20 +46,17 @@ def ulira(
     variance: Variance = "shared",
     scale: str = "custom",
     seed: int = 0,
-    device: str = "cpu",
-    jobs: int = 1,
     budget: float | None = None,
-    command: str = "",
-    tell: Tell = silent,
-    progress: Progress = lambda step: None,
+    **how: Any,
 ) -> list[Record]:
     """A record of each method and of Original: can what was unlearned be distinguished from what was never seen?
 
     `network` are the arguments of `networks.build`. Shadow models and scores are kept in `out`, and found there
-    again. The cost is reported before anything starts; more than `budget` seconds are refused.
+    again. The cost is reported before anything starts; more than `budget` seconds are refused. `how` are the fields of
+    `computing.How`: jobs, device, tell, ...
     """
     sides(models)
-    out = Path(out)
+    out, options = Path(out), How(**how)
     shadows = Shadows(
         data=data,
         network=network,
@@ -68,7 +64,7 @@ def ulira(
         of_class=of_class,
         size=size,
         seed=seed,
-        device=device,
+        device=options.device,
     )
     unlearners = list({method.label: method for method in (Original(), *methods)}.values())
     trainings = [ShadowTraining(model) for model in range(models)]
@@ -79,17 +75,17 @@ def ulira(
         for unlearner in unlearners
     }
     cells: list[Cell] = [*trainings, *(cell for rows in scorings.values() for row in rows for cell in row)]
-    context, facts = Context({}, device, shadows), {"shadows": shadows}
-    plan = _plan(shadows, trainings, scorings, Run(cells, Store(out), Shared(context, out), facts), jobs)
-    tell(_preview(plan))
+    context, facts = Context({}, options.device, shadows), {"shadows": shadows}
+    plan = _plan(
+        shadows, trainings, scorings, Run(cells, Store(out), Shared(context, out), facts), options.jobs
+    )
+    options.tell(_preview(plan))
     if budget is not None and plan.seconds(models, forget_sets) > budget:
         raise InputError(_too_much(plan, budget))
-    run = conduct(
-        cells, out, context=context, facts=facts, jobs=jobs, command=command, tell=tell, progress=progress
-    )
+    run = conduct(cells, out, context=context, facts=facts, how=options)
     weights = _weights(run, trainings)
     setting = _setting(plan, scale, weights)
-    records = [_record(u, scorings[u], run, setting, variance, command, shadows.seed) for u in unlearners]
+    records = [_record(u, scorings[u], run, setting, variance, seed) for u in unlearners]
     for record in records:
         record.write(out)
     return records
@@ -157,7 +153,6 @@ def _record(
     run: Run,
     setting: Setting,
     variance: Variance,
-    command: str,
     seed: int,
 ) -> Record:
     """The attack on one method, from the scores of all models and forget sets."""
@@ -178,7 +173,7 @@ def _record(
         seeds={"shadows": seed},
         readings={},
         seconds={"RTE": mean(times)},
-        command=command,
+        command=run.command,
         arrays=observed.arrays(),
     )
     reading = compare.ulira(observed, sides(len(scorings)), variance)

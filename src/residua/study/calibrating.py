@@ -16,7 +16,7 @@ from residua.measure.information.calibration import PROBLEMS, Problem
 from residua.measure.information.labels import entropy
 from residua.record import Record
 from residua.study.cells import REVISIONS, Cell, Context, Output
-from residua.study.conducting import conduct
+from residua.study.computing import How, conduct
 from residua.study.store import Result, Store
 
 
@@ -60,11 +60,11 @@ class Calibrating:
 def calibrate(
     problems: Iterable[Problem] = PROBLEMS, *, out: str | Path, repeats: int = 100, **how: Any
 ) -> list[Record]:
-    """A record of each problem: bias, spread and coverage. `how` goes to `conduct`: jobs, tell, progress, ..."""
+    """A record of each problem: bias, spread and coverage. `how` are the fields of `computing.How`: jobs, tell, ..."""
     out = Path(out)
     cells = [Calibrating(problem, repeats) for problem in problems]
     store = Store(out)
-    run = conduct(cells, out, context=Context({}), facts={}, **how)
+    run = conduct(cells, out, context=Context({}), facts={}, how=How(**how))
     for cell, why in run.failures.items():
         raise InputError(f"{cell.name}: {why}")
     records = [_record(cell, run.results[cell], store) for cell in cells]

@@ -24,22 +24,33 @@ def catalogue(
     methods: Iterable[str] | None = None,
     seeds: int = 1,
     measures: Sequence[Measure] | None = None,
+    network: str | None = None,
     **how: Any,
 ) -> Finished:
     """Every method, or those named, on one task, over seeds 0, 1, ... `how` goes to `run`: jobs, device, tell, ..."""
-    study = every_method(task, scale=scale, labels=methods, seeds=range(seeds), measures=measures)
+    study = every_method(
+        task, scale=scale, labels=methods, seeds=range(seeds), measures=measures, network=network
+    )
     return complete(study, run(study, out, **how))
 
 
 def demonstration(
-    task: ForgetTask, *, out: str | Path, scale: Scale = "tiny", seed: int = 0, **how: Any
+    task: ForgetTask,
+    *,
+    out: str | Path,
+    scale: Scale = "tiny",
+    seed: int = 0,
+    network: str | None = None,
+    **how: Any,
 ) -> Finished:
     """A few methods, and a second Retrain as the one that must pass, measured as far as verdicts need it."""
-    made = {label: at_scale(label, scale, task) for label in ("Original", "Retrain", "HD", "COLA", "Random")}
+    network = network or NETWORK
+    labels = ("Original", "Retrain", "HD", "COLA", "Random")
+    made = {label: at_scale(label, scale, task, network) for label in labels}
     again = Row("Retrain again", made["Retrain"], draw=1)
     study = Study(
         tasks={task.dataset: task},
-        networks={NETWORK: network_for(task, scale)},
+        networks={network: network_for(task, scale, network)},
         pretraining=trained_at(scale),
         methods=[
             made["Original"],

@@ -41,6 +41,7 @@ class Context:
     tasks: Mapping[str, ForgetTask]
     device: str = "cpu"
     shadows: Any = None  # those of U-LiRA, which has no task
+    original: Classifier | None = None  # what `tune` was given instead of training one
 
     def task_facts(self) -> dict[str, dict[str, Any]]:
         """What keys hold of each task; hashing all images takes a while, so it is done once."""
@@ -158,14 +159,17 @@ class Unlearning:
 
     def make(self, context: Context, store: Store, parents: Sequence[Result]) -> tuple[Classifier, float]:
         """The model, and the seconds that the method took."""
-        if parents:
-            original = store.model(parents[0].values["weights"], context.device)
-        else:
-            original = build(**self.network).to(context.device)
+        original = self.original(context, store, parents)
         with seeded(self.seed):
             start = time.perf_counter()
             model = self.method(original, context.tasks[self.task])
             return model, time.perf_counter() - start
+
+    def original(self, context: Context, store: Store, parents: Sequence[Result]) -> Classifier:
+        """What the method starts from."""
+        if parents:
+            return store.model(parents[0].values["weights"], context.device)
+        return build(**self.network).to(context.device)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,10 @@ from residua.nested import differences
 from residua.record import Record
 from residua.study import looking
 from residua.study.cells import Cell, Context
-from residua.study.claims import Claims
+from residua.study.computing import How, conduct
 from residua.study.definition import PlannedRow, Study
-from residua.study.engines import Engine, engaged
-from residua.study.jobs import Tell, silent
-from residua.study.running import Progress, Run, Step
-from residua.study.sharing import shared
+from residua.study.jobs import Tell
+from residua.study.running import Run
 from residua.study.store import Result, Store
 from residua.training.settings import directions
 from residua.unlearn import Original, traits
@@ -73,106 +70,26 @@ class _Records:
         self.written[row.name] = record
 
 
-def run(
-    study: Study,
-    out: str | Path,
-    *,
-    jobs: int = 1,
-    device: str = "cpu",
-    limit: float | None = None,
-    command: str = "",
-    tell: Tell = silent,
-    progress: Progress = lambda step: None,
-    engine: Engine = "local",
-    address: str | None = None,
-    memory: int | None = None,
-) -> Finished:
+def run(study: Study, out: str | Path, **how: Any) -> Finished:
     """Make what is missing of the study and write its records to `out/records`; finished cells are not made again.
 
-    Cells run in this process, in `jobs` worker processes with one thread each, or as tasks of the Ray cluster at
-    `address` (`engine`), which then needs `memory` bytes for each. `limit` is the most seconds for one group of cells.
+    `how` are the fields of `computing.How`: jobs, device, engine, progress, ...
     """
-    out = Path(out)
+    out, options = Path(out), How(**how)
     check_place(out / looking.DEFINITION)
-    context = Context(study.tasks, device)
+    context = Context(study.tasks, options.device)
     facts = context.task_facts()
-    _compare(study, out, tell)
-    records = _Records(study, Store(out, tell), facts, out / "records")
-    running = conduct(
-        study.cells,
-        out,
-        context=context,
-        facts=facts,
-        hear=records.hear,
-        jobs=jobs,
-        limit=limit,
-        command=command,
-        tell=tell,
-        progress=progress,
-        engine=engine,
-        address=address,
-        memory=memory,
-    )
+    _compare(study, out, options.tell)
+    records = _Records(study, Store(out, options.tell), facts, out / "records")
+    running = conduct(study.cells, out, context=context, facts=facts, how=options, hear=records.hear)
     records.rest(running)
-    _warn(study, records.written, tell)
+    _warn(study, records.written, options.tell)
     return Finished(
         [records.written[row.name] for row in study.rows if row.name in records.written],
         {cell.name: why for cell, why in running.failures.items()},
         running.computed,
         len(running.results) - running.computed,
     )
-
-
-def conduct(
-    cells: Sequence[Cell],
-    out: Path,
-    *,
-    context: Context,
-    facts: Mapping[str, Any],
-    hear: Callable[[Run, Cell], None] = lambda run, cell: None,
-    jobs: int = 1,
-    limit: float | None = None,
-    command: str = "",
-    tell: Tell = silent,
-    progress: Progress = lambda step: None,
-    engine: Engine = "local",
-    address: str | None = None,
-    memory: int | None = None,
-) -> Run:
-    """Compute what is missing of any cells; `hear` is called with every one that is there."""
-    out.mkdir(parents=True, exist_ok=True)
-    with shared(context, out) as handle, Claims(out) as claims:
-        running = Run(cells, Store(out, tell), handle, facts, command=command, tell=tell)
-        running.finished = lambda cell, result: hear(running, cell)
-        running.progress = _Told(out, running, progress)
-        try:
-            with engaged(
-                engine, jobs, limit=limit, tell=tell, address=address, device=context.device, memory=memory
-            ) as workers:
-                running.go(workers, claims)
-        finally:
-            failures = {cell.name: why for cell, why in running.failures.items()}
-            whole = len(running.results) + len(failures) == len(cells)
-            looking.write_status(out, running.step(), failures, finished=whole)
-            looking.write_keys(out, {cell.name: running.keys[cell] for cell in cells if cell in running.keys})
-    return running
-
-
-@dataclass(eq=False)
-class _Told:
-    """Passes on where a run is, and writes it down once a second for `study status`."""
-
-    out: Path
-    run: Run
-    progress: Progress
-    last: float = 0.0
-
-    def __call__(self, step: Step) -> None:
-        self.progress(step)
-        if time.monotonic() - self.last >= 1.0:
-            self.last = time.monotonic()
-            failures = {cell.name: why for cell, why in self.run.failures.items()}
-            looking.write_status(self.out, step, failures, finished=False)
 
 
 def _compare(study: Study, out: Path, tell: Tell) -> None:

@@ -28,6 +28,7 @@ def controls(
     scale: Scale = "tiny",
     seeds: int = 20,
     references: int = 3,
+    network: str | None = None,
     **how: Any,
 ) -> Finished:
     """Original, references, a further Retrain, Random, HD, cheats, deceivers and impostors, over seeds 0, 1, ...
@@ -35,22 +36,31 @@ def controls(
     Partly honest ones are there besides: FT, a weak COLA (half of its epochs), and a true mixture. What cannot
     be done with a task that forgets samples is left out of it.
     """
-    study = controls_study(task, scale=scale, seeds=seeds, references=references)
+    study = controls_study(task, scale=scale, seeds=seeds, references=references, network=network)
     return complete(study, run(study, out, **how))
 
 
-def controls_study(task: ForgetTask, *, scale: Scale = "tiny", seeds: int = 20, references: int = 3) -> Study:
+def controls_study(
+    task: ForgetTask,
+    *,
+    scale: Scale = "tiny",
+    seeds: int = 20,
+    references: int = 3,
+    network: str | None = None,
+) -> Study:
     """The study that `controls` runs."""
-    made = {label: at_scale(label, scale, task) for label in ("Original", "Retrain", "HD", "FT", "Random")}
+    network = network or NETWORK
+    labels = ("Original", "Retrain", "HD", "FT", "Random", "COLA")
+    made = {label: at_scale(label, scale, task, network) for label in labels}
     retrain: Any = made["Retrain"]
-    cola: Any = at_scale("COLA", scale, task)
+    cola: Any = made["COLA"]
     weak = dataclasses.replace(
         cola, collapse_epochs=max(1, cola.collapse_epochs // 2), align_epochs=max(1, cola.align_epochs // 2)
     )
     others = [Row(f"Retrain {draw + 1}", retrain, draw=draw) for draw in range(1, references)]
     return Study(
         tasks={task.dataset: task},
-        networks={NETWORK: network_for(task, scale)},
+        networks={network: network_for(task, scale, network)},
         pretraining=trained_at(scale),
         methods=[
             made["Original"],

@@ -88,7 +88,7 @@ class Study:
         return list(cells)
 
     def run(self, out: str | Path, **how: Any) -> Any:
-        """`study.run(out, jobs=2)`: make what is missing; see `conducting.run`."""
+        """`study.run(out, jobs=2)`: make what is missing; `how` are the fields of `computing.How`."""
         from residua.study.conducting import run  # it imports this file
 
         return run(self, out, **how)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from residua.data.task import ForgetTask
-from residua.data.words import open_dataset, parse_forget
+from residua.data.words import EMBEDDED, open_dataset, parse_forget
 from residua.errors import InputError
 from residua.measure import Accuracy, ForgetOutputs, InformationCurve, Measure, Membership, Recovery
-from residua.models.networks import stem_for
+from residua.models.networks import NETWORKS, stem_for
 from residua.study.definition import Study
 from residua.training.pretraining import Pretraining
-from residua.training.recipes import WIDTH, Scale, pretraining, unlearning_of
+from residua.training.recipes import UNLEARNING, WIDTH, Scale, pretraining, unlearning_of
 from residua.unlearn import Unlearner, find, methods
 
 NETWORK = "resnet18"
@@ -20,15 +21,27 @@ NETWORK = "resnet18"
 FULL_STACK: tuple[Measure, ...] = (Accuracy(), Membership(), ForgetOutputs(), Recovery())
 
 
-def network_fields(classes: int, shape: tuple[int, int, int], scale: Scale) -> dict[str, Any]:
+def network_fields(
+    classes: int, shape: tuple[int, int, int], scale: Scale, network: str | None = None
+) -> dict[str, Any]:
     """Which network images of this shape get at this scale: the arguments of `networks.build`."""
+    network = network or NETWORK
+    if network not in NETWORKS:
+        raise InputError(f"network {network!r} is unknown; choose one of {', '.join(NETWORKS)}")
     channels, side, _ = shape
-    fields = {"classes": classes, "channels": channels, "width": WIDTH[scale], "stem": stem_for(side)}
-    return {"network": NETWORK} | fields
+    fields: dict[str, Any] = {"network": network, "classes": classes, "channels": channels}
+    if network != "vit":
+        return fields | {"width": WIDTH[scale], "stem": stem_for(side)}
+    if scale == "full":
+        raise InputError(
+            "the paper's ViT starts from weights of ImageNet-21k, which a study cannot draw; make the models with "
+            "residua train --init FILE, or choose another network or scale"
+        )
+    return fields | {"image": side, "variant": "tiny", "patch": 4}
 
 
-def network_for(task: ForgetTask, scale: Scale) -> dict[str, Any]:
-    return network_fields(task.classes, task.retain.shape, scale)
+def network_for(task: ForgetTask, scale: Scale, network: str | None = None) -> dict[str, Any]:
+    return network_fields(task.classes, task.retain.shape, scale, network)
 
 
 def at_scale(label: str, scale: Scale, task: ForgetTask, network: str = NETWORK) -> Unlearner:
@@ -60,12 +73,13 @@ def every_method(
     labels: Iterable[str] | None = None,
     seeds: Sequence[int] = (0,),
     measures: Sequence[Measure] | None = None,
+    network: str | None = None,
     name: str = "catalogue",
 ) -> Study:
     """Every method on one task: the paper's metrics and the information curve."""
     return Study(
         tasks={task.dataset: task},
-        networks={NETWORK: network_for(task, scale)},
+        networks={network or NETWORK: network_for(task, scale, network)},
         pretraining=trained_at(scale),
         methods=methods_at(scale, labels),
         measures=(InformationCurve(), *FULL_STACK) if measures is None else measures,
@@ -75,17 +89,74 @@ def every_method(
     )
 
 
-def tiny(data: str | None = None, forget: str | None = None) -> Study:
-    """The embedded data, class 6 forgotten, every method."""
-    task = parse_forget(open_dataset(data or "fashion-sample"), forget or "class:6")
-    return every_method(task, scale="tiny", name="tiny")
+# What a built-in study forgets unless it is told. [ours] The paper does not say which class, nor which five of ImageNet.
+FORGOTTEN = {
+    ("fashion-sample", "class"): "class:6",
+    ("cifar10", "class"): "class:4",
+    ("cifar100", "class"): "class:4",
+    ("cifar10", "random"): "samples:500",
+    ("cifar100", "random"): "samples:50",
+}
+# The paper averages over five trials.
+PAPER_SEEDS = 5
 
 
-def small(data: str | None = None, forget: str | None = None) -> Study:
-    """CIFAR-10, class 4 forgotten, every method at width 16: hours on two cores."""
-    if data is None:
-        raise InputError("the study small needs data; give --data cifar10:DIR")
-    return every_method(parse_forget(open_dataset(data), forget or "class:4"), scale="small", name="small")
+@dataclass(frozen=True)
+class Preset:
+    """A built-in study: every method at one scale, on one data set, forgetting classes or random samples."""
+
+    name: str
+    scale: Scale
+    dataset: str
+    network: str | None = None  # None leaves the choice to whoever runs it
+    scenario: str = "class"
+    seeds: int = 1
+
+    def __call__(
+        self, data: str | None = None, forget: str | None = None, network: str | None = None
+    ) -> Study:
+        if data is None and self.dataset not in EMBEDDED:
+            raise InputError(f"the study {self.name} needs data; give --data {self.dataset}:DIR")
+        if self.network and network and network != self.network:
+            raise InputError(
+                f"the study {self.name} is one of {self.network}, not of {network}; leave --network out"
+            )
+        forget = forget or FORGOTTEN.get((self.dataset, self.scenario))
+        if forget is None:
+            raise InputError(
+                f"the study {self.name} has to be told what to forget; give --forget classes:..."
+            )
+        task = parse_forget(open_dataset(data or self.dataset), forget)
+        # The paper's recipes belong to data sets and scenarios; ours serve any.
+        if self.scale == "full" and (task.dataset, task.scenario) != (self.dataset, self.scenario):
+            raise InputError(
+                f"the study {self.name} forgets by {self.scenario} in {self.dataset}, but this is {task.scenario} "
+                f"in {task.dataset}; choose another study, or name the data by --data ...?name={self.dataset}"
+            )
+        return every_method(
+            task,
+            scale=self.scale,
+            seeds=range(self.seeds),
+            network=self.network or network,
+            name=self.name,
+        )
 
 
-BUILT_IN: dict[str, Callable[..., Study]] = {"tiny": tiny, "small": small}
+def _papers() -> Iterator[Preset]:
+    """A study for each data set and network of the paper's tables."""
+    for scenario, datasets in UNLEARNING.items():
+        for dataset, networks in datasets.items():
+            for network in networks:
+                suffix = "" if scenario == "class" else f"-{scenario}"
+                name = f"paper-{dataset}-{network}{suffix}"
+                yield Preset(name, "full", dataset, network, scenario, PAPER_SEEDS)
+
+
+BUILT_IN: dict[str, Preset] = {
+    preset.name: preset
+    for preset in (
+        Preset("tiny", "tiny", "fashion-sample"),
+        Preset("small", "small", "cifar10"),
+        *_papers(),
+    )
+}

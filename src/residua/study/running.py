@@ -16,7 +16,7 @@ from residua.study.claims import Claims
 from residua.study.jobs import Crew, Job, Outcome, Tell, silent
 from residua.study.sharing import Shared
 from residua.study.store import LostModel, Result, Store, StoreFault, key_of
-from residua.training.keeping import kept_at
+from residua.training.keeping import EVERY, kept_at
 
 # How often a lost model is made again for one cell before the store counts as unusable.
 TRIES = 3
@@ -51,14 +51,14 @@ class Task:
 
 
 def compute(
-    context: Shared[Context], folder: str, tasks: Sequence[Task], command: str
+    context: Shared[Context], folder: str, tasks: Sequence[Task], command: str, keep: float = EVERY
 ) -> list[Result | Exception]:
     """Compute the cells of one group in a row and keep each as soon as it is there; runs in a worker."""
     store = Store(folder)
     answers: list[Result | Exception] = []
     for task in tasks:
         try:
-            answers.append(store.get(task.key) or _computed(context.get(), store, task, command))
+            answers.append(store.get(task.key) or _computed(context.get(), store, task, command, keep))
         except StoreFault:
             raise
         except InputError as error:
@@ -66,9 +66,9 @@ def compute(
     return answers
 
 
-def _computed(context: Context, store: Store, task: Task, command: str) -> Result:
+def _computed(context: Context, store: Store, task: Task, command: str, keep: float) -> Result:
     start = time.perf_counter()
-    with kept_at(store.partial(task.key)):
+    with kept_at(store.partial(task.key), keep):
         output = task.cell.run(context, store, task.parents)
     result = Result(
         key=task.key,
@@ -91,6 +91,7 @@ class Run:
     context: Shared[Context]
     facts: Mapping[str, Any]
     command: str = ""
+    keep: float = EVERY
     tell: Tell = silent
     progress: Progress = lambda step: None
     finished: Callable[[Cell, Result], None] = lambda cell, result: None
@@ -172,14 +173,17 @@ class Run:
                     self._done(task.cell, self._known[task.key])
                 elif task.key in self._running:
                     self._running[task.key].append(task)
-                elif claims.take(task.key):
+                elif not claims.take(task.key):
+                    self._elsewhere.append(task)
+                elif (there := self.store.get(task.key)) is not None:  # by whoever had the claim before us
+                    claims.release(task.key)
+                    self._done(task.cell, there)
+                else:
                     self._running[task.key] = [task]
                     unique.append(task)
-                else:
-                    self._elsewhere.append(task)
             if unique:
                 name = ", ".join(task.cell.name for task in unique)
-                arguments = (self.context, str(self.store.folder), unique, self.command)
+                arguments = (self.context, str(self.store.folder), unique, self.command, self.keep)
                 crew.give(Job(name, compute, arguments, about=unique))
 
     def _take(self, outcome: Outcome, claims: Claims) -> None:

@@ -34,6 +34,11 @@ def unlearning(original: int, draw: int = 0) -> int:
     return (1000 + draw) * MOST + training(original)
 
 
+def search(original: int) -> int:
+    """The seed of a search for settings, whose trials start from Original number `original`; it has 32 bits."""
+    return derived("search", training(original)) % 2**32
+
+
 def derived(*what: object) -> int:
     """A seed for one of many things that are numbered in several ways, such as shadow models and their forget sets."""
     return int(hashlib.sha256(json.dumps(what).encode()).hexdigest()[:15], 16)

@@ -1,39 +1,44 @@
-"""Tuning: the epochs and learning rates at which a method comes nearest to Retrain in UA and TA."""
+"""Tuning: the epochs and learning rates at which a method comes nearest to Retrain in UA and TA.
+
+The search proposes fields, and what came of them is a cell of the store. So it has nothing of its own to remember: from
+the same seed it proposes the same again, and finds in the store what an earlier run has tried.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from residua.data.task import ForgetTask
-from residua.errors import Diverged, InputError
-from residua.measure.accuracy import accuracy
+from residua.errors import InputError
+from residua.measure import Accuracy
 from residua.models.classifier import Classifier, weights_digest
-from residua.training.loop import seeded
+from residua.study import seeding
+from residua.study.cells import Cell, Context, Measurement, Training, Unlearning
+from residua.study.computing import Conductor, How, conductor
+from residua.study.trial_cells import Trying
+from residua.texts import slug
+from residua.training.pretraining import Pretraining
 from residua.training.settings import described
-from residua.unlearn import Unlearner
+from residua.unlearn import Retrain, Unlearner
 
 # What a run that diverged is worth; no gap between shares is larger.
 WORST = 2.0
+# Proposals that are made at once, however many workers there are, so that the search does not depend on them.
+AT_ONCE = 4
+TASK = "tuned"
 
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """One choice of fields and what came of it."""
+    """One choice of fields and what came of it; `values` are empty where it diverged."""
 
     number: int
     fields: dict[str, Any]
     gap: float
     values: dict[str, float]
-
-
-def gap(values: Mapping[str, float], reference: Mapping[str, float]) -> float:
-    """|UA - UA of Retrain| + |TA - TA of Retrain|. IDI is never looked at."""
-    return abs(values["UA"] - reference["UA"]) + abs(values["TA"] - reference["TA"])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +56,11 @@ class Range:
         if self.whole:
             return int(trial.suggest_int(name, int(self.low), int(self.high)))
         return float(trial.suggest_float(name, self.low, self.high, log=True))
+
+
+def gap(values: Mapping[str, float], reference: Mapping[str, float]) -> float:
+    """|UA - UA of Retrain| + |TA - TA of Retrain|. IDI is never looked at."""
+    return abs(values["UA"] - reference["UA"]) + abs(values["TA"] - reference["TA"])
 
 
 def ranges(
@@ -79,98 +89,152 @@ def ranges(
                 f"{name} would be drawn from {of_field.low:g} to {of_field.high:g}; "
                 "give --low and --high with 0 < low <= high, and at least one epoch"
             )
+    if not by_field:
+        raise InputError(f"{method.label} has no setting that may be tuned; choose another method")
     return by_field
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """Original and Retrain are trained: what `network` (arguments of `networks.build`) and `pretraining` give."""
+
+    network: Mapping[str, Any]
+    pretraining: Pretraining
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Given:
+    """Original is there, and so is what Retrain reaches: its UA and TA."""
+
+    original: Classifier
+    reference: Mapping[str, float]
 
 
 def tune(
     method: Unlearner,
-    original: Classifier,
     task: ForgetTask,
-    reference: Mapping[str, float],
+    start: Start | Given,
     *,
+    out: str | Path,
     trials: int = 20,
     epochs: int | None = None,
     low: float | None = None,
     high: float | None = None,
     seed: int = 0,
-    journal: Path | None = None,
     report: Callable[[Trial], None] = lambda trial: None,
+    **how: Any,
 ) -> list[Trial]:
-    """`trials` choices, best first. `reference` holds Retrain's UA and TA.
+    """`trials` choices, best first.
 
     The method's own values come first, where they are in range: nobody should end with less. The others are drawn
-    from the `ranges` of its fields by Optuna's TPE. With a `journal` every finished trial is kept there, and another
-    call resumes where it stopped.
+    from the `ranges` of its fields by Optuna's TPE. Everything is kept in `out`, which may be the folder of a study:
+    Original, Retrain and finished trials are found there. `how` are the fields of `computing.How`.
     """
+    if trials < 1:
+        raise InputError(f"{trials} trials were asked for, but a search needs at least one; write 1 or more")
+    drawn_from = ranges(method, epochs, low, high)
+    search = _search(method, drawn_from, seed)
+    options = How(**how)
+    total = trials + (3 if isinstance(start, Start) else 0)
+    whole = options.progress
+    options = dataclasses.replace(
+        options, progress=lambda step: whole(dataclasses.replace(step, total=total))
+    )
+    given = start.original if isinstance(start, Given) else None
+    context = Context({TASK: task}, options.device, original=given)
+    with conductor(Path(out), context, context.task_facts(), options) as compute:
+        trying = _Trials(method, start, seed, compute)
+        tried: list[Trial] = []
+        asked = 0
+        while asked < trials:
+            some = [search.ask() for _ in range(min(AT_ONCE, trials - asked))]
+            asked += len(some)
+            fields = [{name: each.drawn(one, name) for name, each in drawn_from.items()} for one in some]
+            for one, trial in zip(some, trying(fields), strict=True):
+                if trial is None:
+                    search.tell(one, state=_failed())
+                    continue
+                search.tell(one, trial.gap)
+                report(trial)
+                tried.append(trial)
+    for name, why in trying.failures.items():
+        options.tell(f"{name} failed: {why}; the same command tries it again")
+    return sorted(tried, key=lambda trial: trial.gap)
+
+
+class _Trials:
+    """Makes choices into cells and cells into trials; those of earlier calls stay part of the run."""
+
+    def __init__(self, method: Unlearner, start: Start | Given, seed: int, compute: Conductor) -> None:
+        self.method, self.start, self.seed, self.compute = method, start, seed, compute
+        self.failures: dict[str, str] = {}
+        self._tried = 0
+        self._cells: list[Cell] = []
+        self._parents: tuple[Training, ...] = ()
+        if isinstance(start, Given):
+            self._network = start.original.architecture
+            self._weights: str | None = weights_digest(start.original)
+            self._aim = start.reference
+            return
+        self._network, self._weights = dict(start.network), None
+        self._aim = self._reached(start)
+
+    def _reached(self, start: Start) -> Mapping[str, float]:
+        """Train Original and Retrain; UA and TA of the latter."""
+        training = Training(
+            f"seed{self.seed}-training",
+            TASK,
+            start.network,
+            start.pretraining,
+            seeding.training(self.seed),
+        )
+        name = f"seed{self.seed}-retrain"
+        retrain = Retrain(start.pretraining)
+        made = Unlearning(name, TASK, start.network, retrain, seeding.from_scratch(self.seed), ())
+        accuracy = Measurement(f"{name}/accuracy", Accuracy(), made)
+        self._parents, self._cells = (training,), [training, made, accuracy]
+        run = self.compute(self._cells)
+        for cell, why in run.failures.items():
+            raise InputError(f"{cell.name}: {why}")
+        reached: Mapping[str, float] = run.results[accuracy].values["values"]
+        return reached
+
+    def __call__(self, choices: list[dict[str, Any]]) -> Iterator[Trial | None]:
+        """What came of each choice; None where it failed otherwise than by diverging."""
+        first, self._tried = self._tried, self._tried + len(choices)
+        cells = [self._cell(number, fields) for number, fields in enumerate(choices, first)]
+        self._cells += cells
+        run = self.compute(self._cells)
+        for number, (cell, fields) in enumerate(zip(cells, choices, strict=True), first):
+            if cell in run.failures:
+                self.failures[cell.name] = run.failures[cell]
+                yield None
+                continue
+            values = run.results[cell].values["values"]
+            yield Trial(number, fields, gap(values, self._aim) if values else WORST, values)
+
+    def _cell(self, number: int, fields: dict[str, Any]) -> Trying:
+        name = f"seed{self.seed}-{slug(self.method.label)}-trial{number}"
+        chosen = dataclasses.replace(self.method, **fields)  # type: ignore[type-var]
+        seed = seeding.unlearning(self.seed)
+        return Trying(name, TASK, self._network, chosen, seed, self._parents, self._weights)
+
+
+def _search(method: Unlearner, drawn_from: Mapping[str, Range], seed: int) -> Any:
+    """An Optuna study in memory, whose first choice are the method's own values, where they are in range."""
     try:
         import optuna
     except ImportError as error:
         raise InputError("tuning needs Optuna; install it with: pip install 'residua[tune]'") from error
-    drawn_from = ranges(method, epochs, low, high)
-    if not drawn_from:
-        raise InputError(f"{method.label} has no setting that may be tuned; choose another method")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(
-        study_name=_named(method, original, task, reference, drawn_from, seed),
-        storage=_storage(journal),
-        load_if_exists=True,
-    )
-    finished = len(study.get_trials(states=(optuna.trial.TrialState.COMPLETE,)))
-    # A study that goes on must not draw its first choices again.
-    study.sampler = optuna.samplers.TPESampler(seed=seed + finished)
-    _begin_with_own_values(study, method, drawn_from)
-
-    def objective(trial: optuna.Trial) -> float:
-        fields = {name: of_field.drawn(trial, name) for name, of_field in drawn_from.items()}
-        try:
-            with seeded(seed):
-                model = dataclasses.replace(method, **fields)(original, task)  # type: ignore[type-var]
-            # RA is not looked at, and of the three it costs the most.
-            values = {"UA": 1 - accuracy(model, task.forget), "TA": accuracy(model, task.test)}
-            worth = gap(values, reference)
-        except Diverged:
-            values, worth = {}, WORST
-        trial.set_user_attr("values", values)
-        report(Trial(trial.number, fields, worth, values))
-        return worth
-
-    if finished < trials:
-        study.optimize(objective, n_trials=trials - finished)
-    done = study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
-    tried = [Trial(t.number, dict(t.params), float(t.value or 0.0), t.user_attrs["values"]) for t in done]
-    return sorted(tried, key=lambda trial: trial.gap)
+    search = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seeding.search(seed)))
+    own = {name: getattr(method, name) for name in drawn_from}
+    if all(drawn_from[name].holds(value) for name, value in own.items()):
+        search.enqueue_trial(own)
+    return search
 
 
-def _begin_with_own_values(study: Any, method: Unlearner, drawn_from: Mapping[str, Range]) -> None:
-    """The method's own values are the first trial of a new study, where they are in range."""
+def _failed() -> Any:
     from optuna.trial import TrialState
 
-    own = {name: getattr(method, name) for name in drawn_from}
-    begun = study.get_trials(states=(TrialState.COMPLETE, TrialState.WAITING))
-    if not begun and all(drawn_from[name].holds(value) for name, value in own.items()):
-        study.enqueue_trial(own)
-
-
-def _named(
-    method: Unlearner,
-    original: Classifier,
-    task: ForgetTask,
-    reference: Mapping[str, float],
-    drawn_from: Mapping[str, Range],
-    seed: int,
-) -> str:
-    """A study's name holds all that its trials depend on: those of another model or task are never taken over."""
-    aim = {name: reference[name] for name in ("UA", "TA")}
-    about = (weights_digest(original), task.manifest()["sha256"], aim, seed, drawn_from)
-    return f"{method!r} {hashlib.sha256(repr(about).encode()).hexdigest()}"
-
-
-def _storage(journal: Path | None) -> Any:
-    if journal is None:
-        return None
-    from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Optuna calls its journal experimental
-        return JournalStorage(JournalFileBackend(str(journal)))
+    return TrialState.FAIL

@@ -19,10 +19,13 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 HEADER = struct.Struct("!Q")
+# What a worker says once it can take jobs, and once all is imported that a job needs.
+READY, BEGUN = "ready", "begun"
 # Where memory ran out this process is in doubt: it ends, and the job is tried again in another one.
 NO_MEMORY = 71
 
@@ -54,9 +57,9 @@ def main(parent: int) -> None:
     waiting: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(jobs, waiting), daemon=True).start()
     try:
-        send(results, pickle.dumps("ready"))
+        send(results, pickle.dumps(READY))
         while True:
-            send(results, answer(waiting.get()))
+            send(results, answer(waiting.get(), lambda: send(results, pickle.dumps(BEGUN))))
     except (SystemExit, BrokenPipeError):
         os._exit(128 + signal.SIGTERM)  # past the thread that still listens
 
@@ -85,11 +88,12 @@ def _stop(*_: object) -> None:
     raise SystemExit
 
 
-def answer(message: bytes) -> bytes:
+def answer(message: bytes, begun: Callable[[], None]) -> bytes:
     """The pickled answer to one job: ("value", value, seconds), or ("error", exception, its traceback)."""
     start = time.perf_counter()
     try:
         call, arguments = _unpickled(message)
+        begun()
         return pickle.dumps(("value", call(*arguments), time.perf_counter() - start))
     except MemoryError:
         os._exit(NO_MEMORY)

@@ -24,10 +24,12 @@ from typing import Any
 from residua.device import child_command
 from residua.errors import InputError
 from residua.study.jobs import LOST, Crew, Here, Job, Outcome, Tell, WorkerLost, silent
-from residua.study.worker import NO_MEMORY, main_file, receive, send
+from residua.study.worker import BEGUN, NO_MEMORY, READY, main_file, receive, send
 
 # Seconds that a worker has between the request to stop and being killed.
 GRACE = 3.0
+# Seconds that a worker may take to import what a job needs, beside the job's own limit.
+IMPORTS = 300.0
 # What PyTorch, and whatever else computes, takes its number of threads from.
 ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 # Workers that may end before they were ready, in a row; then something is wrong with all of them.
@@ -55,6 +57,7 @@ class _Worker:
     ready: bool = False
     job: Job | None = None
     since: float = field(default_factory=time.monotonic)
+    begun: bool = False  # with its job; before that it imports
     overdue: bool = False
 
 
@@ -94,7 +97,7 @@ class Workers:
         message = _packed(job)
         worker = next((worker for worker in self._workers if worker.job is None), None)
         worker = worker or self._start()
-        worker.job, worker.since = job, time.monotonic()
+        worker.job, worker.since, worker.begun = job, time.monotonic(), False
         # A worker that has just died is noticed by its end of output, and the job then goes to another one.
         with contextlib.suppress(OSError):
             send(worker.process.stdin, message)  # type: ignore[arg-type]
@@ -102,17 +105,18 @@ class Workers:
     def wait(self, seconds: float = 1.0) -> list[Outcome]:
         while self._again:
             self.give(self._again.pop())
-        self._end_overdue()
         outcomes: list[Outcome] = []
         try:
             heard = [self._messages.get(timeout=seconds)]
         except queue.Empty:
+            self._end_overdue()
             return outcomes
         while not self._messages.empty():
             heard.append(self._messages.get())
         for worker, message in heard:
             outcome = self._ended(worker) if message is None else self._answered(worker, message)
             outcomes += [outcome] if outcome else []
+        self._end_overdue()  # only now: whoever has answered is not late
         return outcomes
 
     def close(self) -> None:
@@ -152,9 +156,10 @@ class Workers:
 
     def _answered(self, worker: _Worker, message: bytes) -> Outcome | None:
         content = pickle.loads(message)
-        if content == "ready":
+        if content in (READY, BEGUN):
             worker.ready, self._false_starts = True, 0
-            worker.since = time.monotonic()  # starting is not counted against the job's limit
+            worker.begun = content == BEGUN
+            worker.since = time.monotonic()  # starting and importing are not counted against the job's limit
             return None
         job, worker.job = worker.job, None
         if job is None:
@@ -207,7 +212,8 @@ class Workers:
 
     def _end_overdue(self) -> None:
         for worker in self._workers:
-            late = self.limit is not None and time.monotonic() - worker.since > self.limit
+            allowed = (self.limit or 0.0) + (0.0 if worker.begun else IMPORTS)
+            late = self.limit is not None and time.monotonic() - worker.since > allowed
             if late and worker.ready and worker.job is not None and not worker.overdue:
                 worker.overdue = True
                 worker.process.kill()

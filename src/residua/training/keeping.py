@@ -1,9 +1,13 @@
 """Keeping: a long training writes down where it is, and goes on from there bit-identically.
 
-Whoever runs a training inside `kept_at(path)` gets this for nothing: every few minutes, at the end of an epoch, model,
-optimizer, random state and history are written to one safetensors file; the next training inside the same path
-begins after the last kept epoch. The file belongs to one training: the caller names it after all that the training
-depends on, and removes it afterwards.
+Whoever runs trainings inside `kept_at(path)` gets this for nothing: every few minutes, at the end of an epoch, model,
+optimizer, random state and history are written to a safetensors file; the next run inside the same path begins after
+the last kept epoch. A method may train in several phases. Each that asks for a `keeper` has a file of its own, and one
+that took more than a moment is kept at its end too, so that the next run skips it. The files belong to one run: the
+caller names them after all that it depends on, and they are gone once it is over.
+
+A training may only ask if all that changes in it is in its model, its optimizer and PyTorch's random state: a counter
+in a loss would begin again at 0.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,12 +30,14 @@ from residua.files import write_atomically
 
 # Seconds between two writes: a crash costs no more than these.
 EVERY = 120.0
+# The part of them that a phase must have taken to be kept at its end.
+MOMENT = 0.1
 KEY = "residua"
 
 
 @dataclass
 class Keeper:
-    """Writes and reads the state of one training."""
+    """Writes and reads the state of one phase."""
 
     path: Path
     every: float = EVERY
@@ -44,7 +50,7 @@ class Keeper:
                 state = json.loads((file.metadata() or {})[KEY])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}
             own = _under("model.", tensors)
-            if own.keys() != model.state_dict().keys():
+            if _shapes(own) != _shapes(model.state_dict()):
                 return []
             moments = [_under(f"optimizer.{i}.", tensors) for i in range(len(_parameters(optimizer)))]
         except (OSError, SafetensorError, ValueError, KeyError):
@@ -55,7 +61,8 @@ class Keeper:
         for parameter, moment in zip(_parameters(optimizer), moments, strict=True):
             if moment:
                 optimizer.state[parameter] = {
-                    name: _like(tensor, parameter) for name, tensor in moment.items()
+                    name: tensor if name == "step" else _like(tensor, parameter)
+                    for name, tensor in moment.items()
                 }
         torch.set_rng_state(tensors["random"])
         gpus = [state for name, state in sorted(tensors.items()) if name.startswith("random.")]
@@ -63,9 +70,11 @@ class Keeper:
             torch.cuda.set_rng_state_all(gpus)
         return [float(loss) for loss in state["history"]]
 
-    def keep(self, model: nn.Module, optimizer: torch.optim.Optimizer, history: list[float]) -> None:
-        """Write the state down, if the last time is long enough ago."""
-        if time.monotonic() - self._last < self.every:
+    def keep(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, history: list[float], *, end: bool
+    ) -> None:
+        """Write the state down, if the last time is long enough ago; at the end of a phase a moment is."""
+        if time.monotonic() - self._last < self.every * (MOMENT if end else 1.0):
             return
         tensors = {f"model.{name}": _plain(tensor) for name, tensor in model.state_dict().items()}
         for i, parameter in enumerate(_parameters(optimizer)):
@@ -80,25 +89,42 @@ class Keeper:
         self._last = time.monotonic()
 
 
-_keeper: ContextVar[Keeper | None] = ContextVar("keeper", default=None)
+@dataclass
+class _Phases:
+    """The phases of one run, numbered as they ask."""
+
+    path: Path
+    every: float
+    count: int = 0
+
+    def place(self, number: int) -> Path:
+        return self.path.with_suffix(f".{number}{self.path.suffix}") if number else self.path
+
+    def next(self) -> Keeper:
+        self.count += 1
+        return Keeper(self.place(self.count - 1), self.every)
+
+
+_phases: ContextVar[_Phases | None] = ContextVar("phases", default=None)
 
 
 @contextlib.contextmanager
 def kept_at(path: Path, every: float = EVERY) -> Iterator[None]:
-    """The next resumable training in the body keeps its state in this file, which is gone once the body is over."""
-    token = _keeper.set(Keeper(path, every))
+    """The resumable trainings in the body keep their states here and beside it; they are gone once it is over."""
+    phases = _Phases(path, every)
+    token = _phases.set(phases)
     try:
         yield
-        path.unlink(missing_ok=True)
+        for number in range(phases.count):
+            phases.place(number).unlink(missing_ok=True)
     finally:
-        _keeper.reset(token)
+        _phases.reset(token)
 
 
 def keeper() -> Keeper | None:
-    """The keeper of the body that this runs in, for the first training that asks."""
-    one = _keeper.get()
-    _keeper.set(None)
-    return one
+    """Where the next training of the body that this runs in keeps its state; None where nobody keeps any."""
+    phases = _phases.get()
+    return phases.next() if phases else None
 
 
 def _parameters(optimizer: torch.optim.Optimizer) -> list[Any]:
@@ -109,12 +135,16 @@ def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: tensor.shape for name, tensor in tensors.items()}
+
+
 def _plain(tensor: Tensor) -> Tensor:
     return tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
 
 
 def _like(tensor: Tensor, parameter: Tensor) -> Tensor:
-    """On the parameter's device and in its layout, as the optimizer had it."""
+    """On the parameter's device and in its layout, as the optimizer had it. (Adam counts steps on the processor.)"""
     if tensor.shape != parameter.shape:
         return tensor.to(parameter.device)
     return torch.empty_like(parameter.detach()).copy_(tensor)

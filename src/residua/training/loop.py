@@ -115,6 +115,7 @@ def descend(
     clip: float | None = None,
     precision: Precision = "auto",
     after_step: Callable[[], None] | None = None,
+    at_epoch: Callable[[int], None] | None = None,
     keep: Keeper | None = None,
 ) -> list[float]:
     """Minimise `loss(model, *batch)` by `optimizer` for `epochs` passes over `batches`, in place.
@@ -122,8 +123,8 @@ def descend(
     Returns the mean loss of each epoch. The model trains on the device it is on, in
     channels-last, and is handed back in eval mode. Parts that are frozen stay in eval mode all the
     time. `clip` bounds the norm of the gradient; `after_step` runs after each update, for methods
-    that hold some weights in place. `keep` saves the state now and then, and resumes from what it finds. A
-    loss that is not finite raises `Diverged`.
+    that hold some weights in place, and `at_epoch` before each epoch with its number, for losses that change.
+    `keep` saves the state now and then, and resumes from what it finds. A loss that is not finite is `Diverged`.
     """
     if epochs < 0:
         raise InputError(f"epochs is {epochs}, expected 0 or more")
@@ -139,6 +140,8 @@ def descend(
     history = keep.restore(model, optimizer) if keep else []
     for epoch in range(len(history) + 1, epochs + 1):
         keep_frozen(model.train())
+        if at_epoch:
+            at_epoch(epoch)
         total = torch.zeros((), device=device)
         step, read_at, mean = 0, 0, math.nan
         for step, batch in enumerate(batches, start=1):
@@ -154,8 +157,8 @@ def descend(
         if step > read_at:  # the source stopped before its announced end
             mean = _finite(float(total) / step, epoch, step, max(base_rates))
         history.append(mean)
-        if keep and epoch < epochs:
-            keep.keep(model, optimizer, history)
+        if keep:
+            keep.keep(model, optimizer, history, end=epoch == epochs)
     for group, base in zip(optimizer.param_groups, base_rates, strict=True):
         group["lr"] = base
     model.eval()

@@ -54,10 +54,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Rate(Setting):
-    """A learning rate. The range is the one that the paper searched."""
+    """A learning rate. The range holds every one of our recipes' and the paper's."""
 
     least: float = 0
-    tune: tuple[float, float] | None = (1e-5, 1e-2)
+    tune: tuple[float, float] | None = (1e-6, 1e-1)
 
 
 @dataclass(frozen=True)

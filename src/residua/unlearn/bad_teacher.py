@@ -10,6 +10,7 @@ from torch import Tensor
 
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone, freeze, reinitialise
+from residua.training.keeping import keeper
 from residua.training.loop import descend
 from residua.training.losses import distillation
 from residua.training.settings import Batch, Crop, Epochs, Flip, Rate, Share, Temperature, check_settings
@@ -57,5 +58,6 @@ class BadTeacher:
             loss,
             optimizer=torch.optim.Adam(model.parameters(), lr=self.lr),
             epochs=self.epochs,
+            keep=keeper(),
         )
         return model

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.models.classifier import Classifier, clone, freeze
+from residua.training.keeping import keeper
 from residua.training.loop import Loss, descend
 from residua.training.settings import (
     Batch,
@@ -120,6 +121,7 @@ def _learn(
             model.parameters(), lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
         ),
         epochs=settings.epochs,
+        keep=keeper(),
     )
 
 

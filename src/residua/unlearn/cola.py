@@ -11,6 +11,7 @@ from torch import Tensor
 from residua.data.split import Split
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone, freeze, reinitialise
+from residua.training.keeping import keeper
 from residua.training.loop import descend
 from residua.training.losses import supervised_contrastive
 from residua.training.settings import (
@@ -70,6 +71,7 @@ class Cola:
             contrast,
             optimizer=torch.optim.Adam(model.blocks.parameters(), lr=self.collapse_lr),
             epochs=self.collapse_epochs,
+            keep=keeper(),
         )
         reinitialise(model.head)
         _align(self, model, task.retain, self.batch)
@@ -126,6 +128,7 @@ class ColaPlus:
             contrast,
             optimizer=torch.optim.Adam(model.blocks.parameters(), lr=self.collapse_lr),
             epochs=self.collapse_epochs,
+            keep=keeper(),
         )
         _align(self, model, task.retain, self.retain_batch)
         return model
@@ -141,4 +144,5 @@ def _align(settings: Cola | ColaPlus, model: Classifier, retain: Split, batch: i
         shuffled(retain, batch, model.device, settings.crop, settings.flip),
         optimizer=torch.optim.Adam(model.parameters(), lr=settings.align_lr),
         epochs=settings.align_epochs,
+        keep=keeper(),
     )

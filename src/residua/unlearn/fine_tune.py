@@ -9,6 +9,7 @@ import torch
 
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone
+from residua.training.keeping import keeper
 from residua.training.loop import descend
 from residua.training.settings import Batch, Crop, Epochs, Flip, Rate, check_settings
 from residua.training.streams import shuffled
@@ -18,7 +19,7 @@ from residua.training.streams import shuffled
 class FineTune:
     """Cross-entropy on the retain set with Adam."""
 
-    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 25
+    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more", tune=(1, 25))] = 25
     lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 1e-5
     batch: Batch = 64
     crop: Crop = 4
@@ -36,5 +37,6 @@ class FineTune:
             shuffled(task.retain, self.batch, model.device, self.crop, self.flip),
             optimizer=torch.optim.Adam(model.parameters(), lr=self.lr),
             epochs=self.epochs,
+            keep=keeper(),
         )
         return model

@@ -10,6 +10,7 @@ import torch
 
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone
+from residua.training.keeping import keeper
 from residua.training.loop import descend
 from residua.training.losses import descent_and_ascent
 from residua.training.settings import (
@@ -66,5 +67,6 @@ class GradientAscent:
                 model.parameters(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
             ),
             epochs=self.epochs,
+            keep=keeper(),
         )
         return model

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone, freeze, thaw
+from residua.training.keeping import keeper
 from residua.training.loop import descend
 from residua.training.losses import descent_and_ascent, kl_divergence
 from residua.training.settings import Batch, Crop, Epochs, Flip, Rate, Weight, check_settings
@@ -64,12 +65,19 @@ class HeadDistillation:
 
         if task.scenario == "class":
             everything = shuffled(task.train, self.batch, model.device, self.crop, self.flip)
-            descend(model, everything, masked, optimizer=optimizer, epochs=self.epochs)
+            descend(model, everything, masked, optimizer=optimizer, epochs=self.epochs, keep=keeper())
         else:
             retain, forget = (
                 shuffled(split, self.batch, model.device, self.crop, self.flip)
                 for split in (task.retain, task.forget)
             )
             ascent = partial(descent_and_ascent, alpha=self.alpha)
-            descend(model, SideBySide(retain, forget), ascent, optimizer=optimizer, epochs=self.epochs)
+            descend(
+                model,
+                SideBySide(retain, forget),
+                ascent,
+                optimizer=optimizer,
+                epochs=self.epochs,
+                keep=keeper(),
+            )
         return thaw(model)

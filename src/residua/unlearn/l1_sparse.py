@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import count
 from typing import Annotated
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone
+from residua.training.keeping import keeper
 from residua.training.loop import descend
 from residua.training.settings import (
     Batch,
@@ -48,12 +48,15 @@ class L1Sparse:
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
         model = clone(original)
         retain = shuffled(task.retain, self.batch, model.device, self.crop, self.flip)
-        step = count()
+        weight = self.alpha
+
+        def fall(epoch: int) -> None:
+            nonlocal weight
+            weight = self.alpha * (1 - (epoch - 1) / self.epochs)
 
         def loss(model: Classifier, x: Tensor, y: Tensor) -> Tensor:
-            epoch = next(step) // len(retain)
             size = torch.stack([p.abs().sum() for p in model.parameters()]).sum()
-            return F.cross_entropy(model(x), y) + self.alpha * (1 - epoch / self.epochs) * size
+            return F.cross_entropy(model(x), y) + weight * size
 
         descend(
             model,
@@ -63,5 +66,7 @@ class L1Sparse:
                 model.parameters(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
             ),
             epochs=self.epochs,
+            at_epoch=fall,
+            keep=keeper(),
         )
         return model

@@ -11,6 +11,7 @@ from torch import nn
 from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.models.classifier import Classifier, clone, freeze, reinitialise, thaw
+from residua.training.keeping import keeper
 from residua.training.loop import descend
 from residua.training.settings import (
     Batch,
@@ -36,7 +37,7 @@ class ExactLast:
     """
 
     k: Annotated[int, Count("How many of the last layers.")] = 5
-    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 14
+    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more", tune=(1, 20))] = 14
     lr: Annotated[float, Rate("Learning rate.", stronger="more", tune=(1e-4, 1.0))] = 1e-2
     batch: Batch = 64
     momentum: Momentum = 0.9
@@ -60,7 +61,7 @@ class CatastrophicLast:
     """CF-k: as EU-k, but the last k layers start from Original's weights."""
 
     k: Annotated[int, Count("How many of the last layers.")] = 5
-    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 14
+    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more", tune=(1, 20))] = 14
     lr: Annotated[float, Rate("Learning rate.", stronger="more", tune=(1e-4, 1.0))] = 1e-2
     batch: Batch = 64
     momentum: Momentum = 0.9
@@ -97,6 +98,7 @@ def _train_last(
             learning, lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
         ),
         epochs=settings.epochs,
+        keep=keeper(),
     )
     return thaw(model)
 

@@ -9,6 +9,7 @@ import torch
 
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone
+from residua.training.keeping import keeper
 from residua.training.loop import descend
 from residua.training.losses import cross_entropy_in_turn
 from residua.training.settings import (
@@ -73,5 +74,6 @@ class RandomLabel:
                 model.parameters(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
             ),
             epochs=self.epochs,
+            keep=keeper(),
         )
         return model

@@ -13,6 +13,7 @@ from residua.data.split import Split
 from residua.data.task import ForgetTask
 from residua.device import safe_kernels
 from residua.models.classifier import Classifier, clone
+from residua.training.keeping import keeper
 from residua.training.loop import descend
 from residua.training.losses import cross_entropy_in_turn
 from residua.training.settings import (
@@ -36,7 +37,7 @@ class Saliency:
     stay exactly where they were, whatever momentum and weight decay would do to them.
     """
 
-    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 10
+    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more", tune=(1, 15))] = 10
     lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 5e-4
     retain_batch: RetainBatch = 64
     forget_batch: ForgetBatch = 16
@@ -78,6 +79,7 @@ class Saliency:
             ),
             epochs=self.epochs,
             after_step=hold,
+            keep=keeper(),
         )
         return model
 

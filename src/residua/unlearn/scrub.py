@@ -11,6 +11,7 @@ from torch import Tensor
 
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone, freeze
+from residua.training.keeping import keeper
 from residua.training.loop import descend
 from residua.training.losses import distillation
 from residua.training.settings import (
@@ -75,6 +76,6 @@ class Scrub:
 
         # Differs from the reference: the learning rate is constant; the public code lowers it at set epochs.
         both = min(self.forget_epochs, self.epochs)
-        descend(model, InTurn(forget, retain), loss, optimizer=optimizer, epochs=both)
-        descend(model, retain, loss, optimizer=optimizer, epochs=self.epochs - both)
+        descend(model, InTurn(forget, retain), loss, optimizer=optimizer, epochs=both, keep=keeper())
+        descend(model, retain, loss, optimizer=optimizer, epochs=self.epochs - both, keep=keeper())
         return model

@@ -13,6 +13,7 @@ from residua.data.task import ForgetTask
 from residua.device import safe_kernels
 from residua.errors import InputError
 from residua.models.classifier import Classifier, clone, freeze
+from residua.training.keeping import keeper
 from residua.training.loop import descend
 from residua.training.settings import (
     Count,
@@ -76,12 +77,14 @@ class Unsir:
             impair,
             optimizer=torch.optim.Adam(model.parameters(), lr=self.lr),
             epochs=self.epochs,
+            keep=keeper(),
         )
         descend(
             model,
             retain,
             optimizer=torch.optim.Adam(model.parameters(), lr=self.repair_lr),
             epochs=self.repair_epochs,
+            keep=keeper(),
         )
         return model
 

@@ -1,0 +1,83 @@
+"""Which study is meant: a built-in one or that of a file, cut down to what was asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+import runpy
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+
+from residua.errors import InputError
+
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME|FILE.py",
+        help="tiny, small, one of the paper's such as paper-cifar10-resnet18, or a Python file with `study = Study(...)`.",
+    ),
+]
+Method = Annotated[
+    Optional[list[str]],  # noqa: UP045 (typer reads it at run time)
+    typer.Option(help="Only this method (and Original, Retrain); may be repeated."),
+]
+Seeds = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option(min=1, help="Number of seeds (0, 1, ...); by default the study's own."),
+]
+Data = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--data", metavar="NAME[:DIR]", help="Data of a built-in study."),
+]
+Forget = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--forget", metavar="WHAT", help="What a built-in study forgets."),
+]
+ALWAYS = ("Original", "Retrain")
+
+
+def chosen_study(
+    name: str,
+    method: list[str] | None,
+    seeds: int | None,
+    data: str | None,
+    forget: str | None,
+    network: str | None = None,
+) -> Any:
+    """A built-in study or that of a file, cut down to what was asked for."""
+    from residua.study.definition import Row, Study
+    from residua.study.presets import BUILT_IN
+
+    study: Any = None
+    if name in BUILT_IN:
+        study = BUILT_IN[name](data, forget, network)
+    elif name.endswith(".py") and Path(name).is_file():
+        if data or forget or network:
+            raise InputError(
+                f"{name} defines its own data and networks; leave --data, --forget and --network out"
+            )
+        study = runpy.run_path(name, run_name="residua_study").get("study")
+        if not isinstance(study, Study):
+            raise InputError(f"{name} defines no study; write study = Study(...) in it")
+    else:
+        known = ", ".join(BUILT_IN)
+        raise InputError(
+            f"there is no study {name!r}; give {known}, or a Python file with study = Study(...)"
+        )
+    if seeds is not None:
+        study = dataclasses.replace(study, seeds=range(seeds))
+    if method:
+        from residua.unlearn import find
+
+        wanted = {*ALWAYS, *(find(label).label for label in method)}
+        given = study.methods
+
+        def chosen(task: Any, network: Any) -> list[Any]:
+            every = given(task, network) if callable(given) else given
+            return [
+                each for each in every if (each.method if isinstance(each, Row) else each).label in wanted
+            ]
+
+        study = dataclasses.replace(study, methods=chosen)
+    return study
