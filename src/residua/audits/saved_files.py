@@ -200,7 +200,7 @@ def _digest(arrays: Mapping[str, Tensor]) -> str:
     sha = hashlib.sha256()
     for name, values in sorted(arrays.items()):
         sha.update(f"{name} {tuple(values.shape)} {values.dtype}\n".encode())
-        sha.update(memoryview(np.ascontiguousarray(values.numpy()).reshape(-1).view(np.uint8)))
+        sha.update(np.ascontiguousarray(values.numpy()).reshape(-1).view(np.uint8).data)
     return sha.hexdigest()
 
 

@@ -144,7 +144,8 @@ def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float) -
         )
     where = choose_device(typed.get("device", then.get("device", "auto")))
     files = [words[role] for role in roles]
-    task = open_task(words["data"], words["forget"], files, _shown(records["unlearned"]))
+    as_named = _named_as_then(words["data"], records["unlearned"])
+    task = open_task(as_named, words["forget"], files, _shown(records["unlearned"]))
     check_task(records["unlearned"], task)
     models = {}
     for role in roles:
@@ -161,6 +162,19 @@ def _shown(record: Record) -> Preprocessing | None:
 
     task = record.setting.task
     return None if task is None else from_checkpoint(task.model_dump())
+
+
+def _named_as_then(words: str, record: Record) -> str:
+    """The words of --data with the name of the audit: a file that was renamed holds the same data, or the hashes differ."""
+    from residua.data.words import split_settings, with_settings
+
+    then = record.setting.task.dataset if record.setting.task else None
+    named = with_settings(words, name=then)
+    return (
+        named
+        if split_settings(words)[1].get("name") is None and split_settings(named)[1].get("name") == then
+        else words
+    )
 
 
 def together(models: dict[str, Any]) -> dict[str, Any]:
