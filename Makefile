@@ -51,6 +51,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/throughput.py
 	$(BIN)/python benchmarks/idi_speed.py
 	$(BIN)/python benchmarks/audit_cost.py
+	$(BIN)/python benchmarks/saved_features.py
 	$(BIN)/python benchmarks/study.py
 	$(BIN)/python benchmarks/study.py --speed
 

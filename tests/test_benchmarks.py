@@ -47,3 +47,25 @@ def test_the_help_is_compared_with_importing_pytorch(monkeypatch, capsys):
         )
         assert startup.main(["--rounds", "1", "--json"]) == expected
         assert json.loads(capsys.readouterr().out)["ratio"] == seconds
+
+
+@pytest.mark.slow
+def test_an_audit_of_saved_features_reports_progress_and_keeps_to_its_memory(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    saved = importlib.import_module("saved_features")
+    saved.main(["--samples", "60000", "--features", "256", "--blocks", "2", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["lines"] == 6  # of each model and block
+    # All that was saved is 370 MB; only what is read may be held of all three models, beside PyTorch.
+    assert found["bytes"] < 4 << 30
+
+
+def test_what_saved_features_cost_is_held_to_its_bars(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    saved = importlib.import_module("saved_features")
+    monkeypatch.setattr(saved, "write", lambda *_: None)
+    made = {"processor": 300.0, "clock": 1.0, "bytes": 4 << 30, "lines": 3, "silence": 1.0}
+    for more, expected in (({}, 0), ({"processor": 301.0}, 1), ({"bytes": 5 << 30}, 1)):
+        monkeypatch.setattr(saved, "audited", lambda folder, more=more: made | more)
+        assert saved.main([]) == expected
+    assert "(bar: 300)" in capsys.readouterr().out

@@ -26,7 +26,10 @@ class SplitFacts(Facts):
 
 
 class TaskFacts(Facts):
-    """What was to be forgotten: `ForgetTask.manifest()`. Of saved outputs and features, the sizes alone are known."""
+    """What was to be forgotten: `ForgetTask.manifest()`. Of saved outputs and features, the sizes alone are known.
+
+    `mean` and `std` say how images of this `shape` were normalised; records of 0.1.0 do not have them.
+    """
 
     splits: dict[str, SplitFacts]
     dataset: str | None = None
@@ -34,12 +37,33 @@ class TaskFacts(Facts):
     forgotten_classes: list[int] | None = None
     classes: int | None = None
     shape: list[int] | None = None
+    mean: list[float] | None = None
+    std: list[float] | None = None
     duplicates: dict[str, int] | None = None
     sha256: str | None = None
+
+    def differs_from(self, other: TaskFacts) -> list[str]:
+        """In what two tasks differ, in words; what one of them does not say, as older records do not, is no difference."""
+        both = self.splits.keys() | other.splits.keys()
+        found = [
+            f"the split {name}" for name in sorted(both) if self.splits.get(name) != other.splits.get(name)
+        ]
+        for name in ("dataset", "scenario", "forgotten_classes", "classes", "shape", "mean", "std"):
+            mine, theirs = (_rounded(getattr(each, name)) for each in (self, other))
+            if None not in (mine, theirs) and mine != theirs:
+                found.append(f"{name.replace('_', ' ')} ({theirs} then, {mine} now)")
+        return found
 
     def size(self, split: str) -> int:
         """How many examples this split has; 0 where it is not there."""
         return self.splits[split].n if split in self.splits else 0
+
+
+def _rounded(value: Any) -> Any:
+    """Means and deviations of pixels differ between machines in their last digits."""
+    if isinstance(value, list):
+        return [round(each, 6) if isinstance(each, float) else each for each in value]
+    return value
 
 
 class ShadowFacts(Facts):

@@ -6,18 +6,33 @@ import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
-_listener: ContextVar[Callable[[str], object] | None] = ContextVar("listener", default=None)
+# Hears what is being worked on, and how much of it is done if that is known.
+Listener = Callable[[str, float | None], object]
+
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+_whose: ContextVar[str] = ContextVar("whose", default="")
 
 
-def tell(what: str) -> None:
-    """Report what is being worked on, such as `original: information, block 5`."""
+def tell(what: str, share: float | None = None) -> None:
+    """Report what is being worked on, such as `information, block 5`; with a `share`, how much of it is done."""
     listener = _listener.get()
     if listener is not None:
-        listener(what)
+        whose = _whose.get()
+        listener(f"{whose}: {what}" if whose else what, share)
 
 
 @contextlib.contextmanager
-def listening(listener: Callable[[str], object]) -> Iterator[None]:
+def about(whose: str) -> Iterator[None]:
+    """In the body, every report begins with the name of the model that is worked on."""
+    token = _whose.set(whose)
+    try:
+        yield
+    finally:
+        _whose.reset(token)
+
+
+@contextlib.contextmanager
+def listening(listener: Listener) -> Iterator[None]:
     """In the body, `listener` is called with every report."""
     token = _listener.set(listener)
     try:

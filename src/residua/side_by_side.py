@@ -27,18 +27,33 @@ def processes() -> int:
     return min(cores, max(1, int(threads))) if threads.isdigit() else cores
 
 
-def each(tasks: Sequence[Callable[[], T]], *, on: str = "cpu") -> list[T]:
+def each(
+    tasks: Sequence[Callable[[], T]],
+    *,
+    on: str = "cpu",
+    begin: Callable[[range], object] = lambda positions: None,
+) -> list[T]:
     """The results of all tasks, in their order, whatever runs at once.
 
     A task must seed itself, and computes with one thread in any case, so that its result is the same in this
     process and in a copy. Copies are forked: they see all of this process's data without moving them, and only
-    results travel. A copy that dies costs nothing but time: its tasks are done here.
+    results travel. A copy that dies costs nothing but time: its tasks are done here. `begin` hears which
+    tasks are begun: one here, and one in each copy at about the same time.
     """
     count = min(processes(), len(tasks))
     if count < 2 or not _can_fork(on):
         with _one_thread():
-            return [task() for task in tasks]
-    return _forked(tasks, count)
+            return _in_turn(tasks, 1, begin)
+    return _forked(tasks, count, begin)
+
+
+def _in_turn(tasks: Sequence[Callable[[], T]], count: int, begin: Callable[[range], object]) -> list[T]:
+    """Every count-th task."""
+    results = []
+    for position in range(0, len(tasks), count):
+        begin(range(position, min(position + count, len(tasks))))
+        results.append(tasks[position]())
+    return results
 
 
 def _can_fork(on: str) -> bool:
@@ -58,14 +73,13 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _forked(tasks: Sequence[Callable[[], T]], count: int) -> list[T]:
+def _forked(tasks: Sequence[Callable[[], T]], count: int, begin: Callable[[range], object]) -> list[T]:
     """This process does every count-th task, and copies of it do the others."""
     children = [_start(tasks, range(child, len(tasks), count)) for child in range(1, count)]
     results: dict[int, Any] = {}
     try:
         with _one_thread():
-            for position in range(0, len(tasks), count):
-                results[position] = tasks[position]()
+            results |= zip(range(0, len(tasks), count), _in_turn(tasks, count, begin), strict=True)
         for pid, pipe in children:
             with os.fdopen(pipe, "rb") as stream, contextlib.suppress(EOFError, pickle.UnpicklingError):
                 while True:

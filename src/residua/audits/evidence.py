@@ -25,6 +25,7 @@ from residua.measure import (
 )
 from residua.measure.measuring import measured
 from residua.models.classifier import Classifier
+from residua.progress import about, tell
 from residua.record import Record
 from residua.report.audit_data import reference_role, references_in
 from residua.training.loop import seeded
@@ -61,10 +62,13 @@ def train_proxies(
     original: Classifier, task: ForgetTask, share: float, pretraining: Pretraining, seed: int, number: int
 ) -> dict[str, Classifier]:
     """Proxies by role. Each has its own draw of the retained data and its own training, from seeds of its own."""
-    return {
-        reference_role(i + 1): train_proxy(original, task, share, pretraining, seed + PROXY_SEEDS * i)
-        for i in range(number)
-    }
+    proxies = {}
+    for i in range(number):
+        role = reference_role(i + 1)
+        with about(role):
+            tell(f"training on {100 * share:g} % of the retained data")
+            proxies[role] = train_proxy(original, task, share, pretraining, seed + PROXY_SEEDS * i)
+    return proxies
 
 
 def draw_random(original: Classifier, task: ForgetTask, seed: int) -> Classifier:

@@ -75,6 +75,8 @@ def rerun(
         if task is None:
             raise InputError("an audit of models needs its task to be made again; give task=")
         check_task(records["unlearned"], task)
+        if (records["unlearned"].setting.task or TaskFacts(splits={})).mean is None:
+            notes.append("the records do not say how images were normalised, so that was not compared")
         remeasured = _measure(cast(dict[str, Classifier], models), records, task, notes)
     else:
         left_out = _left_out(models, records)
@@ -153,14 +155,12 @@ def _at(cuts: Any) -> str:
 def check_task(record: Record, task: ForgetTask) -> None:
     """Refuse data, or a forget set, that is not the record's."""
     then, now = record.setting.task, TaskFacts(**task.manifest())
-    if then == now:
-        return
-    before = {} if then is None else then.splits
-    parts = [name for name, split in now.splits.items() if split != before.get(name)]
-    what = f"the splits {', '.join(parts)}" if parts else "name or classes"
-    raise InputError(
-        f"the task is not that of the audit: {what} of {task.dataset} differ; give the same data and the same forget set"
-    )
+    differences = now.differs_from(then or TaskFacts(splits={}))
+    if differences:
+        raise InputError(
+            f"the task is not that of the audit: of {task.dataset} {', '.join(differences)} differ; give the same data, "
+            "shown in the same size and normalisation, and the same forget set"
+        )
 
 
 def _measure(

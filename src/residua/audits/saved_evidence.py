@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -15,18 +16,16 @@ from torch import Tensor
 from residua.audits.saved_files import Saved, SavedFeatures, SavedOutputs
 from residua.errors import InputError
 from residua.facts import MethodFacts, Setting, SplitFacts, TaskFacts
-from residua.measure.information.estimate import mutual_information
+from residua.measure.information.estimate import Information, mutual_information
 from residua.progress import tell
 from residua.readings import Curve, Reading
 from residua.record import Record
+from residua.side_by_side import each
 
 Readings = dict[str, dict[str, Reading]]
 
 ASKED = {"UA": "forget", "RA": "retain", "TA": "test"}
 FOLDS, SEED = 4, 0
-# Numbers of a block that are read, at most: 20,000 samples of 512 features.
-MOST = 20_000 * 512
-FEWEST = 5_000
 
 
 def as_saved(model: object) -> Saved | None:
@@ -54,8 +53,8 @@ def read_saved(models: Mapping[str, Saved], *, seed: int = 0, command: str = "")
     if held:
         _check_features(held)
         sizes = {"forget": _forgotten(held["unlearned"].labels)}
-        for role, features in held.items():
-            read[role]["information"] = _curve(role, features)
+        for role, curve in _curves(held).items():
+            read[role]["information"] = curve
     if said:
         labels = _labels(said)
         sizes = {split: len(z) for split, z in said["unlearned"].logits.items()}
@@ -151,53 +150,54 @@ def _check_features(models: Mapping[str, SavedFeatures]) -> None:
             )
 
 
-def _some(labels: Tensor, widest: int) -> Tensor:
-    """Which samples are read: all, or evenly spaced ones of each label where they are more than the estimator takes.
+def _curves(models: Mapping[str, SavedFeatures]) -> dict[str, Curve]:
+    """I of each saved block, with `mutual_information` in place of the network's own critics.
 
-    The same for every model, because it depends on nothing but the labels and the width. A label keeps its share, but
-    no less than 100 samples.
+    Every block of every model is a piece of work of its own, with one thread, so that the numbers do not depend on
+    how many run at once.
     """
-    most = max(FEWEST, MOST // widest)
-    if len(labels) <= most:
-        return torch.arange(len(labels))
-    kept = []
-    for label in labels.unique():
-        places = (labels == label).nonzero()[:, 0]
-        count = min(len(places), max(100, round(most * len(places) / len(labels))))
-        kept.append(places[torch.linspace(0, len(places) - 1, count).long()])
-    return torch.cat(kept).sort().values
+    read = {role: model.sampled() for role, model in models.items()}
+    pieces = [(role, block) for role, model in read.items() for block in model.blocks]
 
+    def begin(positions: range) -> None:
+        for role, block in (pieces[position] for position in positions):
+            tell(f"{role}: block {block}, {_size(read[role], block)}")
 
-def _curve(role: str, model: SavedFeatures) -> Curve:
-    """I of each saved block, with `mutual_information` in place of the network's own critics."""
-    values: dict[str, float] = {}
-    terms = []
-    widest = max(z[0].numel() for z in model.blocks.values())
-    some = _some(model.labels, widest)
-    of = (
-        f"{len(some)} of {len(model.labels)} samples"
-        if len(some) < len(model.labels)
-        else f"{len(some)} samples"
-    )
-    for block, z in model.blocks.items():
-        tell(f"{role}: block {block}, {of} x {z[0].numel()}")
-        found = mutual_information(z[some], model.labels[some], folds=FOLDS, seed=SEED)
-        values |= {
-            "H": found.ceiling,
-            f"I{block}": found.value,
-            f"I{block}_low": found.interval[0],
-            f"I{block}_high": found.interval[1],
-            f"accuracy{block}": found.accuracy,
-        }
-        terms.append(found.terms)
-    labels = model.labels[some].numpy()
-    arrays = {
-        "terms": np.stack(terms)[None, None].astype(np.float16),
-        "blocks": np.array(list(model.blocks)),
-        "labels": labels.astype(np.int32),
-        "index": some.numpy(),
+    found = each([partial(_information, read[role], block) for role, block in pieces], begin=begin)
+    return {
+        role: _curve(model, {block: found[pieces.index((role, block))] for block in model.blocks})
+        for role, model in read.items()
     }
-    sampled = {"samples": len(some), "saved": len(model.labels)} if len(some) < len(model.labels) else {}
+
+
+def _size(model: SavedFeatures, block: int) -> str:
+    z, saved = model.blocks[block], len(model.labels)
+    return f"{len(z)}{f' of {saved}' if len(z) < saved else ''} samples x {z[0].numel()}"
+
+
+def _information(model: SavedFeatures, block: int) -> Information:
+    return mutual_information(model.blocks[block], model.labels[model.rows], folds=FOLDS, seed=SEED)
+
+
+def _curve(model: SavedFeatures, found: Mapping[int, Information]) -> Curve:
+    values: dict[str, float] = {}
+    for block, own in found.items():
+        values |= {
+            "H": own.ceiling,
+            f"I{block}": own.value,
+            f"I{block}_low": own.interval[0],
+            f"I{block}_high": own.interval[1],
+            f"accuracy{block}": own.accuracy,
+        }
+    rows = torch.arange(len(model.labels)) if model.rows is None else model.rows
+    labels = model.labels[rows].numpy()
+    arrays = {
+        "terms": np.stack([own.terms for own in found.values()])[None, None].astype(np.float16),
+        "blocks": np.array(list(found)),
+        "labels": labels.astype(np.int32),
+        "index": rows.numpy(),
+    }
+    sampled = {"samples": len(rows), "saved": len(model.labels)} if len(rows) < len(model.labels) else {}
     about = {
         "measure": {"critic": "mutual_information", "folds": FOLDS, "seed": SEED} | sampled,
         "data": hashlib.sha256(labels.tobytes()).hexdigest(),

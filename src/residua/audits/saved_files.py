@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from residua.audits.saved_sampling import WIDEST, chosen_rows
 from residua.errors import InputError
 from residua.limits import check, check_unpacked
 from residua.models.classifier import probabilities
@@ -48,13 +49,29 @@ class SavedOutputs:
 
 @dataclass(frozen=True, eq=False)
 class SavedFeatures:
-    """Features (N, ...) of each block that was saved, in float32, and one label per sample."""
+    """Features (N, ...) of each block that was saved, in float32, and one label per sample.
+
+    `rows` are the samples whose features are still held, where `sampled` let go of the others; `labels` are of all.
+    """
 
     blocks: Mapping[int, Tensor]
     labels: Tensor
+    rows: Tensor | None = None
+    sha256: str = ""
+
+    def sampled(self) -> SavedFeatures:
+        """Only those features that an audit reads, so that models can be read one after another in little memory."""
+        if self.rows is not None:
+            return self
+        rows = chosen_rows(self.labels, max(math.prod(z.shape[1:]) for z in self.blocks.values()))
+        some = len(rows) < len(self.labels)
+        blocks = {block: z[rows] if some else z for block, z in self.blocks.items()}
+        return SavedFeatures(blocks, self.labels, rows, self.digest())
 
     def digest(self) -> str:
         """SHA-256 of all values under their names, however the file was packed."""
+        if self.sha256:
+            return self.sha256
         return _digest({f"block {block}": z for block, z in self.blocks.items()} | {"labels": self.labels})
 
 
@@ -69,6 +86,10 @@ class Saved:
         """A hash of each kind that is there."""
         kinds = {"outputs": self.outputs, "features": self.features}
         return {name: kind.digest() for name, kind in kinds.items() if kind is not None}
+
+    def sampled(self) -> Saved:
+        """With only those features that an audit reads."""
+        return Saved(self.outputs, None if self.features is None else self.features.sampled())
 
 
 def read_outputs(path: str | Path, *, budget: int | None = None) -> SavedOutputs:
@@ -157,6 +178,12 @@ def _features(path: str | Path, found: dict[str, np.ndarray]) -> SavedFeatures:
             raise InputError(
                 f"{path} has {name} of {_by(values)}, expected N x ...; save one row of features per sample"
             )
+        wide = math.prod(values.shape[1:])
+        if wide > WIDEST:
+            raise InputError(
+                f"{path} has {name} of {_by(values)}, {wide} numbers for each sample, expected at most {WIDEST}; save the "
+                "mean over height and width of a map, or the first principal components of a vector"
+            )
         _same_length(path, "labels", labels, name, values)
         blocks[int(name[5:])] = values
     kinds = len(labels.unique())
@@ -173,7 +200,7 @@ def _digest(arrays: Mapping[str, Tensor]) -> str:
     sha = hashlib.sha256()
     for name, values in sorted(arrays.items()):
         sha.update(f"{name} {tuple(values.shape)} {values.dtype}\n".encode())
-        sha.update(np.ascontiguousarray(values.numpy()).tobytes())
+        sha.update(np.ascontiguousarray(values.numpy()).reshape(-1).view(np.uint8).data)
     return sha.hexdigest()
 
 
@@ -209,7 +236,7 @@ def _floats(path: str | Path, name: str, found: dict[str, np.ndarray]) -> Tensor
             f"{path} has {name} of {_by(values)}, expected at least one sample; leave it out or fill it"
         )
     with np.errstate(over="ignore"):
-        values = values.astype(np.float32, order="C")
+        values = values.astype(np.float32, order="C", copy=False)
     if not np.isfinite(values).all():
         raise InputError(f"{path} holds NaN or infinite values in {name}; save finite numbers")
     return torch.from_numpy(values)

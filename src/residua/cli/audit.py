@@ -14,7 +14,7 @@ from residua.audits.auditing import check_folder, kind_of_reference
 from residua.audits.evidence import BESIDE
 from residua.audits.saved_files import read_features, read_outputs, read_saved
 from residua.cli.console import out as console
-from residua.cli.console import say, training_bar
+from residua.cli.console import say, stages
 from residua.cli.options import (
     CRITIC,
     CutsOption,
@@ -32,7 +32,6 @@ from residua.cli.words import command_line
 from residua.compare import Rules
 from residua.errors import InputError
 from residua.measure import InformationCurve, Stress
-from residua.progress import listening
 from residua.report.audit_data import reference_role
 from residua.report.plan import Plan
 from residua.texts import seconds_of
@@ -148,7 +147,7 @@ def audit(
                 f"{', '.join(unused)} would change nothing in an audit of saved files; leave them out"
             )
         models = {role: _saved(files, outputs, features) for role, files in words.items()}
-        with listening(say):
+        with stages():
             made = run_audit(**given | together(models))
     else:
         if not data or not forget:
@@ -165,7 +164,7 @@ def audit(
             given["pretraining"] = pretraining(scale, task.dataset, name)
         curve = dataclasses.replace(InformationCurve(), **fields)
         measures = (*BESIDE, Stress()) if stress else BESIDE
-        with training_bar("audit"), listening(say):
+        with stages():
             made = run_audit(**given | together(models), task=task, curve=curve, measures=measures)
     if out:
         made.save(out)
@@ -210,5 +209,5 @@ def _where(out: Path | None) -> dict[str, str]:
 
 def _saved(words: str, outputs: bool, features: bool) -> Any:
     if outputs and features:
-        return read_saved(*files_of(words))
-    return read_outputs(words) if outputs else read_features(words)
+        return read_saved(*files_of(words)).sampled()
+    return read_outputs(words) if outputs else read_features(words).sampled()

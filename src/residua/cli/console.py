@@ -78,6 +78,49 @@ def training_bar(what: str) -> Iterator[None]:
             yield
 
 
+@contextlib.contextmanager
+def stages() -> Iterator[None]:
+    """What is told of the work in the body, model by model: a line for each stage or, in a terminal, one live bar.
+
+    A training on the way, such as a proxy's, is followed as `training_bar` does.
+    """
+    from residua.progress import listening
+    from residua.training.loop import watching
+
+    stage = [""]
+    if not err.is_terminal:
+
+        def told(what: str, share: float | None) -> None:
+            if share is None:
+                stage[0] = what
+                say(what)
+
+        with listening(told), watching(lambda tick: _line(stage[0], tick)):
+            yield
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True) as progress:
+        bar = progress.add_task("", total=None)
+
+        def show_share(what: str, share: float | None) -> None:
+            stage[0] = what
+            progress.update(
+                bar, description=printable(what), total=None if share is None else 1, completed=share or 0
+            )
+
+        def show_epoch(tick: Tick) -> None:
+            share = ((tick.epoch - 1) * tick.steps + tick.step) / (tick.epochs * tick.steps)
+            progress.update(
+                bar,
+                description=f"{printable(stage[0])}, epoch {tick.epoch}/{tick.epochs}, loss {tick.loss:.3f}",
+                total=1,
+                completed=share,
+            )
+
+        with listening(show_share), watching(show_epoch):
+            yield
+
+
 def _line(what: str, tick: Tick) -> None:
     if tick.epoch_done:
         say(f"{what}: epoch {tick.epoch}/{tick.epochs}, loss {tick.loss:.3f}")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from residua.cli.console import say, show, training_bar
+from residua.cli.console import say, show, stages
 from residua.cli.options import (
     CRITIC,
     CutsOption,
@@ -70,7 +70,7 @@ def idi(
     records = []
     setting = {"scale": scale, "task": task.manifest()}
     for label, model in loaded.items():
-        with training_bar(f"critics of {label}"):
+        with stages():
             record = measured(
                 model,
                 task,

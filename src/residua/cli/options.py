@@ -19,6 +19,7 @@ from residua.cli.words import CutsOption as CutsOption
 from residua.cli.words import NetworkOption as NetworkOption
 from residua.cli.words import TrustOption as TrustOption
 from residua.cli.words import command_line as command_line
+from residua.data.preprocessing import Preprocessing
 from residua.data.task import ForgetTask
 from residua.data.words import open_dataset, parse_forget, split_settings
 from residua.errors import InputError
@@ -57,12 +58,17 @@ SeedOption = Annotated[int, typer.Option(help="Same seed, same machine: same num
 DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps, or auto.")]
 
 
-def open_task(data: str, forget: str, models: Sequence[str | Path | None] = ()) -> ForgetTask:
+def open_task(
+    data: str,
+    forget: str,
+    models: Sequence[str | Path | None] = (),
+    shown: Preprocessing | None = None,
+) -> ForgetTask:
     """The task, shown as its models expect it, and notes about the data.
 
-    Where the words do not say how images are prepared, the checkpoints of `models` do.
+    Where the words do not say how images are prepared, `shown` does, and without it the checkpoints of `models`.
     """
-    carried, source = carried_by(models) if models and not _normalised(data) else (None, "")
+    carried, source = carried_by(models) if models and not _normalised(data) and not shown else (shown, "")
     opened = open_dataset(data, carried=carried)
     for note in opened.notes:
         say(f"note: {note}")

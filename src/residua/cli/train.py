@@ -18,6 +18,7 @@ from residua.cli.options import (
     ForgetOption,
     ScaleOption,
     SeedOption,
+    TrustOption,
     check_outputs,
     choose_device,
     cut_names,
@@ -33,6 +34,7 @@ from residua.measure import Accuracy
 from residua.models.checkpoint import save
 from residua.models.classifier import Classifier
 from residua.models.foreign.making import begin, file_digest, make
+from residua.models.foreign.opening import with_stem
 from residua.models.networks import NETWORKS, build, stem_for
 from residua.record import Record, describe
 from residua.report import accuracy_table
@@ -81,6 +83,7 @@ def train(
             "if it has other classes."
         ),
     ] = None,
+    trust: TrustOption = False,
     width: Annotated[Optional[int], typer.Option(help="Width of a ResNet; by scale: 8, 16, 64.")] = None,  # noqa: UP045
     variant: Annotated[str, typer.Option(help="Variant of a ViT: tiny, small or base.")] = "tiny",
     patch: Annotated[int, typer.Option(help="Patch size of a ViT.")] = 4,
@@ -105,13 +108,15 @@ def train(
         )
     where = choose_device(device)
     task = open_task(data, forget, [init])
-    settings = dataclasses.replace(pretraining(scale, task.dataset, network), **fields)
+    settings = dataclasses.replace(pretraining(scale, task.dataset, with_stem(network)[0]), **fields)
     shape: dict[str, Any] = {"variant": variant, "patch": patch}
     if network != "vit":
         shape = {"width": WIDTH[scale] if width is None else width}
     label = (Retrain if retrain else Original).label
     with seeded(seed), training_bar(label):
-        begun = _begun(network, cuts, init, task, shape).to(where)
+        begun = _begun(network, cuts, init, trust, task, shape).to(where)
+        for note in begun.notes:
+            say(f"note: {note}")
         start = time.perf_counter()
         model = settings(begun, task.retain if retrain else task.train)
         seconds = time.perf_counter() - start
@@ -142,10 +147,16 @@ def train(
 
 
 def _begun(
-    network: str, cuts: str | None, init: Path | None, task: ForgetTask, shape: dict[str, Any]
+    network: str,
+    cuts: str | None,
+    init: Path | None,
+    trust: bool,
+    task: ForgetTask,
+    shape: dict[str, Any],
 ) -> Classifier:
     """The network before its training: drawn, or with the weights of --init."""
     channels, height, width = task.retain.shape
+    network, stem = with_stem(network)
     if network not in NETWORKS:
         return make(
             network,
@@ -154,9 +165,10 @@ def _begun(
             image=(height, width),
             cuts=cut_names(cuts),
             start=init,
+            trust=trust,
         )
     if cuts is not None:
         raise InputError(f"the blocks of {network} are known; leave out --cuts")
-    own = {"image": height} if network == "vit" else {"stem": stem_for(height)}
+    own = {"image": height} if network == "vit" else {"stem": stem or stem_for(height)}
     model = build(network, classes=task.classes, channels=channels, **own, **shape)
-    return model if init is None else begin(model, init)
+    return model if init is None else begin(model, init, trust)

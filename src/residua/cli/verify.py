@@ -11,13 +11,15 @@ import typer
 from residua.audits.verifying import TOLERANCE, read_records, read_report
 from residua.audits.verifying import verify as run_verify
 from residua.cli.console import out as console
-from residua.cli.console import training_bar
+from residua.cli.console import stages
 from residua.cli.words import CutsOption, NetworkOption, TrustOption
 from residua.errors import LONGEST_SENTENCE, InputError, printable
 from residua.report.audit_data import reference_role, references_in
 
 if TYPE_CHECKING:  # checking is arithmetic on records; only --rerun needs PyTorch
     from residua.audits.rerunning import Rerun
+    from residua.data.preprocessing import Preprocessing
+    from residua.record import Record
 
 # Of what does not hold: whoever made a report up decides how much that is.
 MOST_LINES = 20
@@ -129,10 +131,11 @@ def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float) -
         name: typed[name] if name in typed else _now_at(then[name], name, folder, then) for name in needed
     }
     if report.tier != "weights":
-        models: dict[str, Any] = {role: read_saved(*files_of(words[role])) for role in roles}
+        models: dict[str, Any] = {role: read_saved(*files_of(words[role])).sampled() for role in roles}
         for role, model in models.items():
             check_model(records[role], model, words[role])
-        return run_rerun(folder, **together(models), tolerance=tolerance)
+        with stages():
+            return run_rerun(folder, **together(models), tolerance=tolerance)
     network = typed.get("network", then.get("network"))
     if network and ":" in network and "network" not in typed:
         raise InputError(
@@ -140,15 +143,38 @@ def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float) -
             f"give --network {network}"
         )
     where = choose_device(typed.get("device", then.get("device", "auto")))
-    task = open_task(words["data"], words["forget"], [words[role] for role in roles])
+    files = [words[role] for role in roles]
+    as_named = _named_as_then(words["data"], records["unlearned"])
+    task = open_task(as_named, words["forget"], files, _shown(records["unlearned"]))
     check_task(records["unlearned"], task)
     models = {}
     for role in roles:
         cuts = typed.get("cuts", then.get("cuts"))
         models[role] = load_for(task, Path(words[role]), where, network, cuts, trust)
         check_model(records[role], models[role], words[role])
-    with training_bar("rerun"):
+    with stages():
         return run_rerun(folder, **together(models), task=task, tolerance=tolerance)
+
+
+def _shown(record: Record) -> Preprocessing | None:
+    """The size and normalisation of the audit, where its record says them."""
+    from residua.data.preprocessing import from_checkpoint
+
+    task = record.setting.task
+    return None if task is None else from_checkpoint(task.model_dump())
+
+
+def _named_as_then(words: str, record: Record) -> str:
+    """The words of --data with the name of the audit: a file that was renamed holds the same data, or the hashes differ."""
+    from residua.data.words import split_settings, with_settings
+
+    then = record.setting.task.dataset if record.setting.task else None
+    named = with_settings(words, name=then)
+    return (
+        named
+        if split_settings(words)[1].get("name") is None and split_settings(named)[1].get("name") == then
+        else words
+    )
 
 
 def together(models: dict[str, Any]) -> dict[str, Any]:

@@ -228,7 +228,9 @@ def check_comparable(*curves: Curve) -> None:
     """Curves of other settings or other data are refused, with what differs."""
     first = curves[0]
     for other in curves[1:]:
-        for what in ("data", "measure"):
+        for what in ("data", "images", "measure"):
+            if what == "images" and not (first.about.get(what) and other.about.get(what)):
+                continue  # curves of 0.1.0 do not say how images were shown
             difference = _difference(first.about.get(what), other.about.get(what))
             if difference:
                 raise InputError(

@@ -74,6 +74,11 @@ class MemoryImages:
         ]
 
 
+def rounded(values: Iterable[float]) -> list[float]:
+    """Means and deviations of pixels as they are kept and compared: to six digits behind the point."""
+    return [round(float(value), 6) for value in values]
+
+
 @dataclass(frozen=True)
 class Augmentation:
     """Random crop and horizontal flip, drawn for each sample, done for the whole batch at once.

@@ -12,7 +12,7 @@ from typing import Any, Literal, overload
 import torch
 from torch import Tensor
 
-from residua.data.split import Split
+from residua.data.split import Split, rounded
 from residua.errors import InputError
 
 Scenario = Literal["class", "random"]
@@ -92,13 +92,18 @@ class ForgetTask:
         return {name: Pairs(*side) for name, side in sides.items()}
 
     def manifest(self) -> dict[str, Any]:
-        """What exactly was asked: sizes, class counts and SHA-256 of every split, duplicates."""
+        """What exactly was asked: sizes, class counts and SHA-256 of every split, normalisation, duplicates.
+
+        In the hash, mean and std are rounded: those computed from the data differ between machines in their last digits.
+        """
         body: dict[str, Any] = {
             "dataset": self.dataset,
             "scenario": self.scenario,
             "forgotten_classes": list(self.forgotten),
             "classes": self.classes,
             "shape": list(self.retain.shape),
+            "mean": rounded(self.retain.mean),
+            "std": rounded(self.retain.std),
             "splits": {
                 name: {"n": len(split), "per_class": split.counts(), "sha256": split.digest()}
                 for name, split in self.splits.items()
@@ -106,7 +111,7 @@ class ForgetTask:
             "duplicates": {name: len(pairs) for name, pairs in self.duplicates().items()},
         }
         body["sha256"] = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-        return body
+        return body | {"mean": list(self.retain.mean), "std": list(self.retain.std)}
 
 
 def forget_classes(data: Dataset, classes: int | Iterable[int]) -> ForgetTask:

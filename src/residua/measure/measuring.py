@@ -10,6 +10,7 @@ from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.facts import MethodFacts, Setting
 from residua.models.classifier import Classifier, weights_digest
+from residua.progress import about
 from residua.progress import tell as announce
 from residua.readings import Reading
 from residua.record import Record
@@ -53,13 +54,14 @@ def measured(
         command=command,
     )
     for measure in measures:
-        announce(f"{record.name}: {measure.label}")
         start = time.perf_counter()
         reading, why = None, ""
-        try:
-            reading = measure(model, task)
-        except InputError as error:
-            why = str(error)
+        with about(record.name):
+            announce(measure.label)
+            try:
+                reading = measure(model, task)
+            except InputError as error:
+                why = str(error)
         spent = time.perf_counter() - start
         record = record.and_read(measure, reading, spent, why)
         tell(measure.label, spent)

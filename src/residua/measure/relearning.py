@@ -17,7 +17,7 @@ from residua.data.task import ForgetTask
 from residua.explaining import NEARER, Explanation
 from residua.models.classifier import Classifier, clone
 from residua.readings import Reading
-from residua.training.loop import descend, seeded
+from residua.training.loop import descend, seeded, unwatched
 from residua.training.settings import Choice, Count, Rate, Seed, Weight, check_settings
 
 EXPLANATIONS = (
@@ -65,7 +65,7 @@ class Relearning:
         check_settings(self)
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
-        with seeded(self.seed):
+        with seeded(self.seed), unwatched():
             sample = _some(task.forget, self.asked)
             relearned = clone(model)
             x = torch.cat([x for x, _ in sample.batches(500, device=model.device)])

@@ -15,7 +15,7 @@ from residua.explaining import NEARER, Explanation
 from residua.measure._outputs import pooled
 from residua.models.classifier import Classifier, clone
 from residua.readings import Reading
-from residua.training.loop import descend, seeded
+from residua.training.loop import descend, seeded, unwatched
 from residua.training.settings import Batch, Epochs, Rate, Seed, Weight, check_settings
 
 EXPLANATIONS = (
@@ -75,7 +75,7 @@ class Stress:
         return Reading(values)
 
     def _fine_tuned(self, model: Classifier, task: ForgetTask) -> Classifier:
-        with seeded(self.seed):
+        with seeded(self.seed), unwatched():
             copy = clone(model)
             optimizer = torch.optim.SGD(copy.parameters(), lr=self.lr, momentum=0.9)
             data = task.retain.batches(

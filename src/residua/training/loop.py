@@ -64,6 +64,17 @@ def watching(watcher: Watcher) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def unwatched() -> Iterator[None]:
+    """No `descend` inside the body reports to anybody: critics and attackers are fitted by the dozen on the way to
+    one number, and whoever follows a training does not mean theirs."""
+    token = _watchers.set(())
+    try:
+        yield
+    finally:
+        _watchers.reset(token)
+
+
+@contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Same seed, same machine: same numbers. The generator's state is restored afterwards."""
     state = torch.get_rng_state()

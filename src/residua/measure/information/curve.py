@@ -22,6 +22,7 @@ from residua.measure.information.paper_protocol import LABEL_LR, batch_terms, pa
 from residua.measure.information.samples import FitOn, Samples, samples
 from residua.measure.information.summary import build_curve
 from residua.models.classifier import Classifier
+from residua.progress import tell
 from residua.readings import Curve
 from residua.training.loop import seeded
 from residua.training.settings import Choice, Count, Epochs, Rate, Seed, Setting, check_settings
@@ -88,11 +89,13 @@ class InformationCurve:
         about = {
             "measure": asdict(self) | {"last": None, "blocks": None},
             "data": asked.digest(),
+            "images": asked.shown(),
             "network": model.architecture,
         }
         # A model that was trained is stored otherwise in memory than one that was loaded: equal weights, equal curves.
         encoder = identity(model.after(0), layout=False)
-        key = None if encoder is None else (encoder, repr(blocks), repr(about), task.dataset)
+        exactly = repr([(part.mean, part.std, part.size) for part in asked.parts])
+        key = None if encoder is None else (encoder, repr(blocks), repr(about), exactly, task.dataset)
         curve = _curves.get(key)
         if curve is None:
             measure = self._paper if self.protocol == "paper" else self._measure
@@ -158,6 +161,7 @@ class InformationCurve:
         values, seconds = {"H": entropy(prior)}, {}
         for row, block in enumerate(blocks):
             start, right = time.perf_counter(), []
+            tell(f"information, the paper's critic of block {block}")
             for restart in range(self.restarts):
                 with seeded(self.seed + 1000 * restart + block):
                     data = Data(stored[block], y, None, model.device)

@@ -83,8 +83,11 @@ def fit_blocks(
             draw = seed + 100 * block + 10 + fold
             tasks.append(partial(_pooled_piece, block, vector, asked.y, inside, outside, prior, own, draw))
     blocks = ", ".join(str(block) for block in sorted(stored))
-    tell(f"fitting {len(tasks)} critics of blocks {blocks}")
-    pieces = each(tasks, on=model.device.type)
+    what = f"information, {len(tasks)} critics of block{'s' if len(stored) > 1 else ''} {blocks}"
+    tell(what)
+    pieces = each(
+        tasks, on=model.device.type, begin=lambda positions: tell(what, positions.start / len(tasks))
+    )
     return _assembled(pieces, asked, model.depth if "network" in parts else None)
 
 

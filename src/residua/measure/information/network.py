@@ -14,7 +14,7 @@ from residua.measure._features import as_input
 from residua.measure.information.coordinates import Coordinates
 from residua.measure.information.stacking import best_weights, combine, log_ratio
 from residua.models.classifier import Classifier, clone, reinitialise
-from residua.training.loop import descend
+from residua.training.loop import descend, unwatched
 
 READ = 500  # samples per batch where nothing is learned
 SETTLE = 2000  # samples that give a critic's BatchNorm its statistics
@@ -106,7 +106,10 @@ def fit_network(
             for group in optimizer.param_groups:
                 group["lr"] /= 2
         batches = Steps(data, source, length)
-        descend(critic, batches, loss, optimizer=optimizer, epochs=1, schedule="cosine", precision="float32")
+        with unwatched():
+            descend(
+                critic, batches, loss, optimizer=optimizer, epochs=1, schedule="cosine", precision="float32"
+            )
         settle(critic, data, inside)
         scores.append(read(critic, data, outside))
         value, weight = _read_alone(scores[-1], data.y[outside], prior)

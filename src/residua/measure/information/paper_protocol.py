@@ -19,7 +19,7 @@ from residua.measure.information.network import (
     stratified,
 )
 from residua.models.classifier import Classifier
-from residua.training.loop import descend
+from residua.training.loop import descend, unwatched
 
 LABEL_LR = 5e-4
 # The paper, "Implementation details": the learning rate of f by data set and network; elsewhere the last one.
@@ -52,19 +52,20 @@ def paper_scores(
         if block == model.depth
         else new_critic(model, block, example, len(prior), dim)
     )
-    descend(
-        critic,
-        Steps(data, stratified(data.y, everything, batch), max(1, len(everything) // batch)),
-        label_loss(prior, data.device),
-        optimizer=torch.optim.Adam(
-            [
-                {"params": list(critic.f.parameters()), "lr": lr},
-                {"params": [critic.g], "lr": label_lr},
-            ]
-        ),
-        epochs=epochs,
-        precision="float32",
-    )
+    with unwatched():
+        descend(
+            critic,
+            Steps(data, stratified(data.y, everything, batch), max(1, len(everything) // batch)),
+            label_loss(prior, data.device),
+            optimizer=torch.optim.Adam(
+                [
+                    {"params": list(critic.f.parameters()), "lr": lr},
+                    {"params": [critic.g], "lr": label_lr},
+                ]
+            ),
+            epochs=epochs,
+            precision="float32",
+        )
     return read(critic, data, everything)
 
 

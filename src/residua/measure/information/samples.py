@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from residua.data.split import Split
+from residua.data.split import Split, rounded
 from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.measure.information.labels import check_labels, frequencies, stratified_folds
@@ -62,6 +62,11 @@ class Samples:
 
     def index(self) -> Tensor:
         return torch.cat([part.index for part in self.parts])
+
+    def shown(self) -> dict[str, Any]:
+        """How models are shown these images."""
+        first = self.parts[0]
+        return {"shape": list(first.shape), "mean": rounded(first.mean), "std": rounded(first.std)}
 
     def digest(self) -> str:
         sha = hashlib.sha256()

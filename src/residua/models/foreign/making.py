@@ -57,31 +57,38 @@ def make(
     image: tuple[int, int],
     cuts: Sequence[str] | None = None,
     start: Path | None = None,
+    trust: bool = False,
 ) -> Classifier:
-    """A network of an installed library or of the caller's own code, adopted; from the weights of `start` if given."""
+    """A network of an installed library or of the caller's own code, adopted; from the weights of `start` if given.
+
+    `trust` opens a full pickle as `start`, as in `load`.
+    """
     words = from_words(network, classes, channels)
     with importable_here():
         module = build_listed(**words) if words else built(network, classes, channels)
+        notes: tuple[str, ...] = ()
         if start is not None:
-            _begin(start, module, _read(start), [])
+            notes = _begin(start, module, _read(start, trust), [])
         example = torch.randn(4, channels, *image, generator=torch.Generator().manual_seed(0))
         model = adopt_as(module, cuts, example, words)
     if "network" not in model.architecture:
         model.architecture = {"network": network} | {
             k: v for k, v in model.architecture.items() if k != "adopted"
         }
+    model.notes = (*model.notes, *notes)
     return model
 
 
-def begin(model: Classifier, path: Path) -> Classifier:
+def begin(model: Classifier, path: Path, trust: bool = False) -> Classifier:
     """`model`, one of our networks, with the weights of this file.
 
     They may bear our names, or those of timm, torchvision or Hugging Face. A head for another number of classes
-    stays as it was drawn.
+    stays as it was drawn, and the model's notes say so. `trust` opens a full pickle, as in `load`.
     """
-    weights = _read(path)
+    weights = _read(path, trust)
     network = str(model.architecture.get("network", ""))
-    _begin(path, model, weights, [_vit_weights if network == "vit" else _resnet(network)])
+    renaming = _vit_weights if network == "vit" else _resnet(network)
+    model.notes = (*model.notes, *_begin(path, model, weights, [renaming]))
     return model
 
 
@@ -94,14 +101,15 @@ def file_digest(path: Path) -> str:
     return sha.hexdigest()
 
 
-def _read(path: Path) -> Weights:
+def _read(path: Path, trust: bool) -> Weights:
     path = regular_file(path, "a .safetensors, .pt or .pth file")
     with reading(path):
-        contents = from_safetensors(path) if is_safetensors(path) else from_pickle(path, trust=False)
+        contents = from_safetensors(path) if is_safetensors(path) else from_pickle(path, trust)
     return contents.state_dict() if isinstance(contents, nn.Module) else contents
 
 
-def _begin(path: Path, module: nn.Module, weights: Weights, renamings: Sequence[Renaming]) -> None:
+def _begin(path: Path, module: nn.Module, weights: Weights, renamings: Sequence[Renaming]) -> tuple[str, ...]:
+    """Put the weights into the module; what of it stays as it was drawn, in words."""
     expected = module.state_dict()
     forms = [
         form for plain in _names(weights) for form in (plain, *(renaming(plain) for renaming in renamings))
@@ -123,6 +131,12 @@ def _begin(path: Path, module: nn.Module, weights: Weights, renamings: Sequence[
                 "architecture, and the image size that they were made for"
             )
     module.load_state_dict(expected | taken)
+    drawn = [name for name in expected if name.startswith(head) and name not in taken]
+    return (
+        (f"{path}: {', '.join(drawn)} are drawn anew, because the file has other ones or none",)
+        if drawn
+        else ()
+    )
 
 
 def _head(module: nn.Module, expected: Weights) -> tuple[str, ...]:

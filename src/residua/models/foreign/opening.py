@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +32,7 @@ from residua.models.foreign.weight_files import (
 )
 from residua.models.networks import NETWORKS
 
-__all__ = ["load", "open_model"]
+__all__ = ["load", "open_model", "with_stem"]
 
 
 def load(
@@ -59,7 +59,7 @@ def load(
     files whose maker you trust with everything on this machine.
     """
     path = regular_file(path, "a .safetensors, .pt or .pth file")
-    network, stem = _of_ours(network)
+    network, stem = with_stem(network)
     required = {k: v for k, v in (("classes", classes), ("channels", channels)) if v is not None} | dict(
         expect or {}
     )
@@ -110,7 +110,11 @@ def _names_its_network(path: Path, network: Network | None, cuts: Sequence[str] 
     return True
 
 
-def _of_ours(network: Network | None) -> tuple[Network | None, str | None]:
+@overload
+def with_stem(network: str) -> tuple[str, str | None]: ...
+@overload
+def with_stem(network: Network | None) -> tuple[Network | None, str | None]: ...
+def with_stem(network: Network | None) -> tuple[Network | None, str | None]:
     """`resnet18,stem=cifar-pool` as the network and its stem; other words as they are."""
     if not isinstance(network, str) or "," not in network or network.partition(",")[0] not in NETWORKS:
         return network, None
