@@ -73,11 +73,11 @@ def labelled(
     numbers, names = _classes(where, halves, class_names)
     paths = {half: [path for path, _ in rows] for half, rows in halves.items()}
     look = examine(paths["train"] + paths["test"], size)
-    if look is not None and look.small and size is None:
+    if look is not None and look.in_memory(size):
         images = {half: files_in_memory(paths[half], look, where) for half in ("train", "test")}
         data = arrays(
             images["train"], numbers["train"], images["test"], numbers["test"],
-            mean=mean, std=std, classes=len(names) or None, class_names=names, name=name,
+            mean=mean, std=std, classes=len(names) or None, class_names=names, name=name, size=size,
         )  # fmt: skip
         return replace(data, notes=tuple(notes) + data.notes)
     if look is None:
