@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from residua.data.checks import Location, content
+from residua.data.checks import ELSEWHERE, Location, content
 from residua.data.decoding import cores
 from residua.data.examining import examine, files_in_memory
 from residua.data.from_arrays import arrays
@@ -151,6 +151,11 @@ def _without_header(rows: list[list[str]], path: Path) -> list[list[str]]:
     """A first line that names no file is a line of names, if the second names one."""
     if len(rows) > 1 and not (path.parent / rows[0][0]).is_file() and (path.parent / rows[1][0]).is_file():
         return rows[1:]
+    if not any((path.parent / row[0]).is_file() for row in rows):
+        raise InputError(
+            f"{path} names no image file that is there in its first column, where {rows[0][0]!r} stands; write the path of an "
+            f"image and its label in every line. {ELSEWHERE}"
+        )
     return rows
 
 
