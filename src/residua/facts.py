@@ -44,10 +44,10 @@ class TaskFacts(Facts):
 
     def differs_from(self, other: TaskFacts) -> list[str]:
         """In what two tasks differ, in words; what one of them does not say, as older records do not, is no difference."""
-        both = self.splits.keys() | other.splits.keys()
-        found = [
-            f"the split {name}" for name in sorted(both) if self.splits.get(name) != other.splits.get(name)
+        names = [
+            name for name in (self.splits | other.splits) if self.splits.get(name) != other.splits.get(name)
         ]
+        found = [f"the splits {', '.join(names)}"] if names else []
         for name in ("dataset", "scenario", "forgotten_classes", "classes", "shape", "mean", "std"):
             mine, theirs = (_rounded(getattr(each, name)) for each in (self, other))
             if None not in (mine, theirs) and mine != theirs:

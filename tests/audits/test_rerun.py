@@ -216,7 +216,9 @@ def test_others_are_refused_before_anything_is_measured(
     says = "the unlearned model is not the unlearned of the audit: its weights have the hash"
     with pytest.raises(rs.InputError, match=says):
         rs.rerun(tmp_path, **(models | {"unlearned": truths["retrain"]}), task=slanted)
-    with pytest.raises(rs.InputError, match="the splits forget, retain, test, forget_test of stripes differ"):
+    with pytest.raises(
+        rs.InputError, match="of stripes the splits forget, retain, test, forget_test, forgotten classes"
+    ):
         rs.rerun(tmp_path, **models, task=rs.forget_classes(stripes, 1))
     with pytest.raises(rs.InputError, match="needs its task"):
         rs.rerun(tmp_path, **models)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 
@@ -197,3 +198,38 @@ def test_a_third_partys_resnet_reports_what_its_weights_do_not_show(place, capsy
     torch.save(model.state_dict(), "theirs.pth")
     run("measure", "theirs.pth", "--network", "resnet18", *DATA)
     assert "note: theirs.pth: the weights do not show stride and pooling" in capsys.readouterr().err
+
+
+def test_a_training_starts_from_a_pickle_only_where_its_maker_is_trusted(place, capsys):
+    with rs.seeded(0):
+        model = rs.networks.resnet18(classes=7, channels=3, width=2, stem="cifar-pool")
+    torch.save({"model": model.state_dict(), "options": argparse.Namespace(lr=1)}, "theirs.pth")
+    train = ["train", *DATA, *QUICK, "--epochs", "0", "--width", "2", "--network", "resnet18,stem=cifar-pool"]
+    run(*train, "--init", "theirs.pth", "--out", "o.safetensors", code=3)
+    assert "or pass --trust" in capsys.readouterr().err
+    run(*train, "--init", "theirs.pth", "--trust", "--retrain", "--out", "o.safetensors")
+    assert "note: theirs.pth: head.weight, head.bias are drawn anew" in capsys.readouterr().err
+    begun = rs.load("o.safetensors")
+    assert begun.architecture["stem"] == "cifar-pool"
+    assert torch.equal(begun.blocks[0][0].weight, model.blocks[0][0].weight)
+
+
+@pytest.mark.parametrize("command", ["train", "unlearn", "tune", "audit", "measure", "idi", "verify"])
+def test_every_command_that_opens_models_takes_somebodys_network(command, capsys):
+    run(command, "--help")
+    said = capsys.readouterr().out
+    assert all(option in said for option in ("--network", "--cuts", "--trust"))
+
+
+@pytest.mark.parametrize("words", ["csv:table.csv", "npz:table.npz", "npz:named.npz"])
+def test_tables_and_text_are_shown_the_way_to_saved_features(place, words, capsys):
+    (place / "table.csv").write_text("age,income,label\n34,200,1\n22,100,0\n")
+    table = {
+        f"{half}_{what}": np.ones((4, 3)[: 2 - (what == "labels")])
+        for half in ("train", "test")
+        for what in ("images", "labels")
+    }
+    np.savez("table.npz", **table)
+    np.savez("named.npz", X=np.ones((4, 3)), y=np.ones(4))
+    run("data", "show", "--data", words, code=3)
+    assert "audited by features that they saved (docs/saved.md)" in capsys.readouterr().err

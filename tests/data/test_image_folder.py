@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from residua.data import image_folder
+from residua.data import examining, image_folder
 from residua.data.split import Augmentation
 from residua.data.task import forget_classes
 from residua.errors import InputError
@@ -28,6 +28,12 @@ def write(file: Path, pixels: np.ndarray) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(pixels).save(file)
     return file
+
+
+@pytest.fixture(autouse=True)
+def too_many_to_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These few stand for images that are decoded when they are asked for."""
+    monkeypatch.setattr(examining, "SMALL", 0)
 
 
 @pytest.fixture

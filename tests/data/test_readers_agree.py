@@ -86,11 +86,12 @@ def written(place: Path, grey: bool = False, times: int = 1) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("grey", [False, True])
-@pytest.mark.parametrize("settings", ["", "?size=32&mean=0.5&std=0.25"])
+@pytest.mark.parametrize("settings", ["", "?size=32", "?size=48", "?size=32&mean=0.5&std=0.25"])
 def test_every_form_gives_the_same_batches(tmp_path, grey, settings):
     forms = {name: open_dataset(words + settings) for name, words in written(tmp_path, grey).items()}
     expected = forms.pop("parquet")
-    assert expected.shape == (1 if grey else 3, 32, 32)
+    side = 48 if "48" in settings else 32
+    assert expected.shape == (1 if grey else 3, side, side)
     for name, data in forms.items():
         assert data.shape == expected.shape, name
         for half in ("train", "test"):

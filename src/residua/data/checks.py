@@ -16,6 +16,10 @@ from residua.files import read_bytes
 Location = str | os.PathLike[str]
 
 
+# For whoever has no images.
+ELSEWHERE = "Models of tables, text or sound are audited by features that they saved (docs/saved.md)"
+
+
 def folder(location: Location) -> Path:
     """The folder at `location`, which must be there."""
     path = Path(location)

@@ -28,10 +28,12 @@ class Look:
     height: int
     width: int
     channels: int
+    uniform: bool = True
 
-    @property
-    def small(self) -> bool:
-        return max(self.height, self.width) <= SMALL
+    def in_memory(self, size: int | None) -> bool:
+        """Whether all images are read at once, as they are: small ones of one size, and squares that need no shrinking."""
+        small = self.uniform and max(self.height, self.width) <= SMALL
+        return small and (size is None or self.height == self.width <= size)
 
 
 def examine(paths: Sequence[Path], size: int | None) -> Look | None:
@@ -42,7 +44,7 @@ def examine(paths: Sequence[Path], size: int | None) -> Look | None:
     pillow = need("PIL.Image")
     step = max(1, len(paths) // HEADERS)
     first: tuple[Path, tuple[int, int]] | None = None
-    channels = 1
+    channels, uniform = 1, size is None or step == 1
     for path in paths[::step]:
         try:
             with warnings.catch_warnings():
@@ -55,6 +57,7 @@ def examine(paths: Sequence[Path], size: int | None) -> Look | None:
             raise refusal
         channels = channels if mode in ("L", "1") else 3
         first = first or (path, found)
+        uniform = uniform and found == first[1]
         if size is None and found != first[1]:
             raise InputError(
                 f"{path} has {found[0]} x {found[1]} pixels but {first[0]} has {first[1][0]} x {first[1][1]}; give the "
@@ -62,7 +65,7 @@ def examine(paths: Sequence[Path], size: int | None) -> Look | None:
             )
     if first is None:
         return None
-    return Look(first[1][1], first[1][0], channels)
+    return Look(first[1][1], first[1][0], channels, uniform)
 
 
 def in_memory(

@@ -40,8 +40,9 @@ def image_folder(
 ) -> Dataset:
     """Images in dir/train/CLASS/ and dir/test/CLASS/ (or val, validation), left on disk.
 
-    Without a `size` all images must have one size, which they keep; up to 64 x 64 pixels they are read into memory and
-    normalised by their own mean and deviation, like any other small data set. Otherwise, where `mean` and `std` are
+    Without a `size` all images must have one size, which they keep. Up to 64 x 64 pixels they are read into memory and
+    normalised by their own mean and deviation, like any other small data set, also where a larger `size` enlarges squares
+    per batch. Otherwise, where `mean` and `std` are
     not given, they are ImageNet's. A folder of images with labels.csv (path, label, train or test), or with train.txt and
     test.txt (path, label), is read by that list.
 
@@ -64,13 +65,13 @@ def image_folder(
     if lists:
         return two_lists(*lists, **more)
     names, halves = _halves(path)
-    if size is None:
+    look = examine(halves["train"][0] + halves["test"][0], size)
+    if size is None or (look is not None and look.in_memory(size)):
         rows = {
             half: [(file, names[c]) for file, c in zip(files, labels.tolist(), strict=True)]
             for half, (files, labels) in halves.items()
         }
         return labelled(path, rows, **more, class_names=names)
-    look = examine(halves["train"][0] + halves["test"][0], size)
     channels = 3 if look is None else look.channels
     scale = lazy_scale(channels, mean, std)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from residua.data.checks import Location, content
+from residua.data.checks import ELSEWHERE, Location, content
 from residua.data.decoding import cores
 from residua.data.examining import examine, files_in_memory
 from residua.data.from_arrays import arrays
@@ -73,11 +73,11 @@ def labelled(
     numbers, names = _classes(where, halves, class_names)
     paths = {half: [path for path, _ in rows] for half, rows in halves.items()}
     look = examine(paths["train"] + paths["test"], size)
-    if look is not None and look.small and size is None:
+    if look is not None and look.in_memory(size):
         images = {half: files_in_memory(paths[half], look, where) for half in ("train", "test")}
         data = arrays(
             images["train"], numbers["train"], images["test"], numbers["test"],
-            mean=mean, std=std, classes=len(names) or None, class_names=names, name=name,
+            mean=mean, std=std, classes=len(names) or None, class_names=names, name=name, size=size,
         )  # fmt: skip
         return replace(data, notes=tuple(notes) + data.notes)
     if look is None:
@@ -151,6 +151,11 @@ def _without_header(rows: list[list[str]], path: Path) -> list[list[str]]:
     """A first line that names no file is a line of names, if the second names one."""
     if len(rows) > 1 and not (path.parent / rows[0][0]).is_file() and (path.parent / rows[1][0]).is_file():
         return rows[1:]
+    if not any((path.parent / row[0]).is_file() for row in rows):
+        raise InputError(
+            f"{path} names no image file that is there in its first column, where {rows[0][0]!r} stands; write the path of an "
+            f"image and its label in every line. {ELSEWHERE}"
+        )
     return rows
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from residua.data.checks import Location
+from residua.data.checks import ELSEWHERE, Location
 from residua.data.from_arrays import arrays
 from residua.data.task import Dataset
 from residua.errors import InputError
@@ -44,7 +44,8 @@ def npz(
     missing = [name for name in NAMES if name not in found]
     if missing:
         raise InputError(
-            f"{path} has no {' and no '.join(missing)}; save train_images, train_labels, test_images and test_labels"
+            f"{path} has no {' and no '.join(missing)}; save train_images, train_labels, test_images and test_labels. "
+            f"{ELSEWHERE}"
         )
     train, test = (
         as_pixels(found[f"{half}_images"], f"{half}_images of {path}") for half in ("train", "test")
@@ -64,6 +65,11 @@ def _name(member: zipfile.ZipInfo) -> str:
 def _cost(name: str, header: Header) -> int:
     if name in ("train_images", "test_images"):
         check_kind(header.dtype, name)
+        if len(header.shape) not in (3, 4):
+            raise InputError(
+                f"{name} has {' x '.join(map(str, header.shape))} numbers, expected N x height x width, with channels or "
+                f"without; save images. {ELSEWHERE}"
+            )
     return header.size
 
 

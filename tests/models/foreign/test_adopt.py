@@ -274,8 +274,8 @@ class Masked(Chain):
         (Chain, ["stem"], "after the cut stem weights come before .*: norm$"),
         (Chain, [], "expected a list of names"),
         (Chain, "stem", "expected a list of names"),
-        (Chain, None, "Chain is not a supported architecture; .*for example stem, body.two, norm$"),
-        (Skipping, None, "for example stem, two, three$"),
+        (Chain, None, "Chain is not a supported architecture; .*for example --cuts stem,body.two,norm "),
+        (Skipping, None, "for example --cuts stem,two,three "),
         (Twice, ["body.one", "body.two"], "body.one cannot be a boundary because it runs 2 times; cut at stem, "),
         (Pair, ["one"], "one cannot be a boundary because it does not return a single tensor; cut at stem"),
         (TwoPaths, ["stem", "norm"], "TwoPaths takes another path in train mode"),
@@ -441,6 +441,6 @@ class Staged(nn.Module):
 
 
 def test_suggested_cuts_never_count_one_stage_twice():
-    with pytest.raises(rs.InputError, match=r"for example act1, act2$"):
+    with pytest.raises(rs.InputError, match=r"for example --cuts act1,act2 "):
         rs.adopt(Staged())
     assert rs.adopt(Staged(), cuts=["act1", "act2"]).depth == 2

@@ -384,7 +384,7 @@ BAD_NETWORKS = {
     "no network": ("builtins:dict", "returns a dict, expected an nn.Module"),
     "another network": ("resnet18", "does not hold the weights of a resnet18"),
     "another of ours": ("vit", "does not hold the weights of a vit"),
-    "not recognised": ("own_networks:make", "pass cuts=.* for example stem, body"),
+    "not recognised": ("own_networks:make", "for example --cuts stem,body"),
     "other names": ("own_networks:chain", "does not fit its network"),
     "none": (None, "does not say which network it belongs to"),
 }  # fmt: skip

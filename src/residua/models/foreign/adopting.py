@@ -110,9 +110,15 @@ def _taken_apart(module: nn.Module, cuts: Sequence[str] | None, batch: Tensor) -
         found = _behind_its_input(module, batch) or in_sequence(module)
     if found is None:
         where = boundaries(module, batch)
+        what = f"{type(module).__name__} is not a supported architecture"
+        if not where:
+            raise InputError(
+                f"{what}, and no submodule's output is all that the rest of it sees; write its forward as a chain of "
+                "submodules, and name those at which its blocks end with --cuts (in Python, cuts=[...])"
+            )
         raise InputError(
-            f"{type(module).__name__} is not a supported architecture; pass cuts=[...], the submodules at which its blocks "
-            f"end, for example {', '.join(where) or 'after making its forward a chain of submodules'}"
+            f"{what}; name the submodules at which its blocks end, for example --cuts {','.join(where)} (in Python, "
+            f"cuts={where!r})"
         )
     return found
 
