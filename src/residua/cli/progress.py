@@ -20,24 +20,26 @@ SOME_FAILED = 1
 
 @contextlib.contextmanager
 def following() -> Iterator[Progress]:
-    """A bar with done, running and time left; where there is no terminal, a line for each cell that was computed.
+    """A bar with done, running, time left and what was finished last; where there is no terminal, a line for each cell that was computed.
 
     Whoever interrupts it is told how to go on.
     """
     start = time.monotonic()
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    columns = (BarColumn(20), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Bar(*columns, console=err, transient=True, disable=not err.is_terminal) as shown:
         bar = shown.add_task("looking")
         before = [-1]
+        last = [""]
 
         def progress(step: Step) -> None:
             left = _left(step, time.monotonic() - start)
-            running = f", now {', '.join(step.running[:3])}" if step.running else ""
+            running = f", now {', '.join(step.running[:2])}" if step.running else ""
+            last[0] = f", last {step.last} {step.seconds:.1f} s" if step.last else last[0]
             shown.update(
                 bar,
                 total=step.total,
                 completed=step.done + step.failed,
-                description=f"{step.done}/{step.total} cells{left}{running}",
+                description=f"{step.done}/{step.total} cells{left}{running}{last[0]}",
             )
             computed = step.done - step.reused
             if not err.is_terminal and step.last and computed > before[0] >= 0:

@@ -185,6 +185,7 @@ class Run:
                 name = ", ".join(task.cell.name for task in unique)
                 arguments = (self.context, str(self.store.folder), unique, self.command, self.keep)
                 crew.give(Job(name, compute, arguments, about=unique))
+                self._report("")
 
     def _take(self, outcome: Outcome, claims: Claims) -> None:
         tasks: list[Task] = outcome.job.about
