@@ -208,7 +208,7 @@ def test_a_training_starts_from_a_pickle_only_where_its_maker_is_trusted(place, 
     run(*train, "--init", "theirs.pth", "--out", "o.safetensors", code=3)
     assert "or pass --trust" in capsys.readouterr().err
     run(*train, "--init", "theirs.pth", "--trust", "--retrain", "--out", "o.safetensors")
-    assert "note: theirs.pth: head.weight, head.bias are drawn anew" in capsys.readouterr().err
+    assert "note: theirs.pth: head.weight, head.bias have new random weights" in capsys.readouterr().err
     begun = rs.load("o.safetensors")
     assert begun.architecture["stem"] == "cifar-pool"
     assert torch.equal(begun.blocks[0][0].weight, model.blocks[0][0].weight)

@@ -36,7 +36,7 @@ def detectors(reports: Sequence[AuditReport]) -> list[Detector]:
     """Every metric over all controls, the best first.
 
     A model's score is its distance from the mean of the references towards Original, in units of Original's distance:
-    0 is a reference, 1 Original. Seeds in which the metric does not tell Original from the references count as 0. Each reference left out
+    0 is a reference, 1 Original. Seeds in which the metric cannot distinguish Original from the references count as 0. Each reference left out
     against the others counts as a model without the knowledge.
     """
     names = headlines(

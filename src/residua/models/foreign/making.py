@@ -133,7 +133,7 @@ def _begin(path: Path, module: nn.Module, weights: Weights, renamings: Sequence[
     module.load_state_dict(expected | taken)
     drawn = [name for name in expected if name.startswith(head) and name not in taken]
     return (
-        (f"{path}: {', '.join(drawn)} are drawn anew, because the file has other ones or none",)
+        (f"{path}: {', '.join(drawn)} have new random weights, because the file has other ones or none",)
         if drawn
         else ()
     )
