@@ -31,6 +31,15 @@ def commands() -> Iterator[tuple[tuple[str, ...], list[Any]]]:
 
 COMMANDS = dict(commands())
 
+TRAIN = ["train", "unlearn", "tune", "catalogue", "controls", "demo", "ulira", "study run"]
+
+
+@pytest.mark.parametrize("name", TRAIN)
+def test_every_command_that_trains_takes_a_device_and_a_network(name):
+    options = {option for parameter in COMMANDS[tuple(name.split())] for option in parameter.opts}
+    assert {"--device", "--network"} <= options
+
+
 # What lets a command fail before any work, whatever else was typed, because the last word counts.
 SMALL = ["--data", "mnist:data"]
 FATAL = {

@@ -75,8 +75,9 @@ class Study:
             row
             for task in self.tasks
             for network in self.networks
+            for methods in [self._methods(task, network)]
             for seed in self.seeds
-            for row in self._rows(task, network, seed, trainings)
+            for row in self._rows(task, network, seed, methods, trainings)
         ]
 
     @cached_property
@@ -109,14 +110,23 @@ class Study:
             "draws": self.draws,
         }
 
+    def _methods(self, task: str, network: str) -> Methods:
+        if callable(self.methods):
+            return self.methods(self.tasks[task], self.networks[network])
+        return self.methods
+
     def _rows(
-        self, task_name: str, network_name: str, seed: int, trainings: dict[tuple[str, str, int], Training]
+        self,
+        task_name: str,
+        network_name: str,
+        seed: int,
+        methods: Methods,
+        trainings: dict[tuple[str, str, int], Training],
     ) -> Iterator[PlannedRow]:
         task, network = self.tasks[task_name], self.networks[network_name]
         pretraining = (
             self.pretraining if isinstance(self.pretraining, Pretraining) else self.pretraining(task, network)
         )
-        methods = self.methods(task, network) if callable(self.methods) else self.methods
         prefix = self._prefix(task_name, network_name)
         key = (task.dataset, network_name, seed)
         training = trainings.setdefault(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,8 +47,9 @@ def network_for(task: ForgetTask, scale: Scale, network: str | None = None) -> d
 
 def at_scale(label: str, scale: Scale, task: ForgetTask, network: str = NETWORK) -> Unlearner:
     """The method of this label with the recipe of this scale."""
-    label = find(label).label
-    return find(label, **unlearning_of(label, scale, task.scenario, task.dataset, network))
+    method: Any = find(label)
+    recipe = unlearning_of(method.label, scale, task.scenario, task.dataset, network)
+    return dataclasses.replace(method, **recipe)
 
 
 def trained_at(scale: Scale) -> Callable[[ForgetTask, Mapping[str, Any]], Pretraining]:
