@@ -53,10 +53,9 @@ def test_the_help_is_compared_with_importing_pytorch(monkeypatch, capsys):
 def test_an_audit_of_saved_features_reports_progress_and_keeps_to_its_memory(monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     saved = importlib.import_module("saved_features")
-    saved.main(["--samples", "60000", "--features", "256", "--blocks", "2", "--json"])
+    saved.main(["--json"])
     found = json.loads(capsys.readouterr().out)
-    assert found["lines"] == 6  # of each model and block
-    # All that was saved is 370 MB; only what is read may be held of all three models, beside PyTorch.
+    assert found["lines"] == 3  # one for each model and block
     assert found["bytes"] < 4 << 30
 
 

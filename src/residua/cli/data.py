@@ -29,7 +29,11 @@ def data() -> None:
 @app.command()
 @with_preprocessing
 def show(data: DataOption, as_json: AsJson = False) -> None:
-    """Sizes, classes and normalisation of a data set."""
+    """Sizes, classes and normalisation of a data set of images.
+
+    Models of tables, text or sound need none: they are audited by the features and outputs that they saved
+    (docs/saved.md).
+    """
     opened = open_dataset(data)
     for note in opened.notes:
         say(f"note: {note}")

@@ -16,7 +16,6 @@ DRAWS = 2000
 NORMAL = 20_000  # samples
 LEVEL = 0.95
 
-
 EXPLANATIONS = (
     Explanation(
         name="MI",
@@ -229,9 +228,8 @@ def check_comparable(*curves: Curve) -> None:
     first = curves[0]
     for other in curves[1:]:
         for what in ("data", "images", "measure"):
-            if what == "images" and not (first.about.get(what) and other.about.get(what)):
-                continue  # curves of 0.1.0 do not say how images were shown
-            difference = _difference(first.about.get(what), other.about.get(what))
+            both = first.about.get(what), other.about.get(what)
+            difference = "" if what == "images" and None in both else _difference(*both)  # 0.1.0 has none
             if difference:
                 raise InputError(
                     f"two curves cannot be compared: their {what} differs ({difference}); "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import types
 
 import pytest
 import torch
@@ -128,3 +130,19 @@ def test_weights_under_the_packages_names_open_by_the_packages_word(timm, tmp_pa
     with safe_open(tmp_path / "m.safetensors", framework="pt") as file:
         kept = json.loads(file.metadata()["residua"])
     assert kept["arguments"]["dims"] == [8, 8, 8, 16]
+
+
+def test_a_library_that_fails_late_is_named_in_one_sentence(monkeypatch):
+    """transformers imports a network when it is asked for, and then finds that torchvision does not fit."""
+
+    class Late(types.ModuleType):
+        def __getattr__(self, name: str) -> object:
+            raise ModuleNotFoundError("no module") from RuntimeError(
+                "operator torchvision::nms does not exist"
+            )
+
+    monkeypatch.setitem(sys.modules, "transformers", Late("transformers"))
+    with pytest.raises(
+        rs.InputError, match=r"transformers's, which cannot be imported here \(operator torchvision::nms"
+    ):
+        from_words("transformers:ConvNextForImageClassification", 4, 3)

@@ -152,17 +152,26 @@ def _lists(library: str, name: str) -> bool:
     if library == "torchvision":
         models = _library("torchvision.models")
         return name in models.list_models(module=models)
-    return bool(re.fullmatch(TRANSFORMERS, name)) and hasattr(_library("transformers"), name)
+    if not re.fullmatch(TRANSFORMERS, name):
+        return False
+    try:
+        return hasattr(_library("transformers"), name)
+    except ImportError as error:  # it imports its networks when they are asked for
+        raise _not_here("transformers", error.__cause__ or error) from error
 
 
 def _library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except Exception as error:  # a library built for another PyTorch fails in its own ways
-        library = name.partition(".")[0]
-        raise InputError(
-            f"this network is {library}'s, which cannot be imported here ({first_line(error)}); install residua[{library}]"
-        ) from error
+        raise _not_here(name.partition(".")[0], error) from error
+
+
+def _not_here(library: str, error: BaseException) -> InputError:
+    return InputError(
+        f"this network is {library}'s, which cannot be imported here ({first_line(error)}); install residua[{library}], "
+        "and a torchvision that belongs to the installed PyTorch"
+    )
 
 
 def _checked(network: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
