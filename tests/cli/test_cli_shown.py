@@ -43,10 +43,9 @@ MODELS = ["--original", "o.pth", "--unlearned", "u.pth", "--reference", "r.pth",
 
 
 def test_a_rerun_shows_the_models_what_the_audit_did(place, capsys):
-    assert main(["audit", *MODELS, *DATA, *SHOWN, *AUDIT]) in (0, 1, 2)
+    assert main(["audit", *MODELS, *DATA, *SHOWN, *AUDIT, "--family", "linear"]) in (0, 1, 2)
     task = json.loads((place / "audit/records/unlearned.json").read_text())["setting"]["task"]
     assert (task["mean"], task["std"]) == ([0.4] * 3, [0.3] * 3)
-    assert main(["verify", "audit", "--rerun"]) == 0
     # The data have moved, and nobody says again how they are shown: the record does.
     shutil.move("data.npz", "moved.npz")
     capsys.readouterr()
