@@ -55,6 +55,7 @@ class ForgetTask:
     test: Split
     forget_test: Split
     preprocessed: str = ""  # who decided how images are shown, for whoever reports on it
+    class_names: tuple[str, ...] = ()
 
     @property
     def train(self) -> Split:
@@ -92,7 +93,10 @@ class ForgetTask:
         return {name: Pairs(*side) for name, side in sides.items()}
 
     def manifest(self) -> dict[str, Any]:
-        """What exactly was asked: sizes, class counts and SHA-256 of every split, duplicates."""
+        """What exactly was asked: sizes, class counts and SHA-256 of every split, duplicates.
+
+        The names of the classes are for readers, and stand outside of the hash.
+        """
         body: dict[str, Any] = {
             "dataset": self.dataset,
             "scenario": self.scenario,
@@ -106,7 +110,7 @@ class ForgetTask:
             "duplicates": {name: len(pairs) for name, pairs in self.duplicates().items()},
         }
         body["sha256"] = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-        return body
+        return body | ({"class_names": list(self.class_names)} if self.class_names else {})
 
 
 def forget_classes(data: Dataset, classes: int | Iterable[int]) -> ForgetTask:
@@ -181,6 +185,7 @@ def _task(data: Dataset, chosen: Tensor) -> ForgetTask:
         retain=train.subset((~chosen).nonzero()[:, 0]),
         test=test.subset((~asked).nonzero()[:, 0]),
         forget_test=test.subset(asked.nonzero()[:, 0]),
+        class_names=data.class_names,
     )
 
 
