@@ -1,0 +1,100 @@
+"""Information per block: a line for each model, its band, the ceiling H(Y), and the areas that make IDI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from residua.report.audit_data import CurvePart, references_in
+from residua.report.figures.style import COLOURS, SERIES, canvas
+from residua.report.plain import role_name
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+KINDS = {"unlearned": ("-", "o"), "original": ("--", "s"), "reference": ("-", "v"), "random": (":", "D")}
+
+
+def curves_figure(curves: Mapping[str, CurvePart], width: float = 430, height: float = 280) -> Figure:
+    """The models of one audit. Shaded: what Original knows beyond the references, and what this model does of it."""
+    figure, axes = canvas(width, height)
+    first = next(iter(curves.values()))
+    zeros = references_in(curves) or [role for role in curves if role == "random"]
+    places = np.arange(len(first.blocks))
+    ceiling = first.ceiling
+    axes.axhline(ceiling, color=COLOURS["muted"], lw=1, ls=(0, (1, 2)))
+    axes.annotate("H(Y): all there is to know", (0, ceiling), xytext=(0, 3), textcoords="offset points", fontsize=9,
+                  color=COLOURS["muted"])  # fmt: skip
+    zero = np.mean([_values(curves[role]) for role in zeros], axis=0) if zeros else None
+    if zero is not None:
+        for role, alpha in (("original", 0.10), ("unlearned", 0.22)):
+            if role in curves:
+                axes.fill_between(places, zero, _values(curves[role]), color=COLOURS[role], alpha=alpha, lw=0)
+    for role in sorted(curves, key=lambda role: role == "unlearned"):
+        _line(axes, places, curves[role], role, first_of_kind=role not in zeros[1:])
+    top = max([ceiling, *(value for curve in curves.values() for value in curve.blocks.values())])
+    axes.set(ylim=(0, 1.1 * top), ylabel="nats")
+    axes.set_xticks(places, [f"block {block}" for block in first.blocks])
+    axes.margins(x=0.08)
+    axes.grid(axis="y")
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper left", ncols=2 if width < 500 else 4, fontsize=9.5)
+    return figure
+
+
+def _line(axes: Axes, places: np.ndarray, curve: CurvePart, role: str, first_of_kind: bool) -> None:
+    kind = "reference" if references_in([role]) else role
+    style, marker = KINDS[kind]
+    label = ("References" if kind == "reference" else role_name(role)) if first_of_kind else None
+    axes.plot(places, _values(curve), style, marker=marker, ms=5, color=COLOURS[kind], label=label)
+    if curve.intervals:
+        low, high = np.array([curve.intervals[block] for block in curve.blocks]).T
+        axes.fill_between(places, low, high, color=COLOURS[kind], alpha=0.16, lw=0)
+
+
+def curves_text(curves: Mapping[str, CurvePart]) -> str:
+    """The figure in words."""
+    first = next(iter(curves.values()))
+    last = list(first.blocks)[-1]
+    values = "; ".join(
+        f"{role_name(role)} {list(curve.blocks.values())[-1]:.3f}" for role, curve in curves.items()
+    )
+    return (
+        f"Information of each block about what was to be forgotten, at most {first.ceiling:.3f} nats. "
+        f"In the last, block {last}: {values}. A table below has all blocks."
+    )
+
+
+def method_curves(
+    methods: Mapping[str, Sequence[float]], blocks: Sequence[int], ceiling: float, roles: Mapping[str, str]
+) -> Figure:
+    """Every method of a study, each in a group of its own that a page can show and hide; `roles` have fixed colours."""
+    figure, axes = canvas(560, 330)
+    places = np.arange(len(blocks))
+    axes.axhline(ceiling, color=COLOURS["muted"], lw=1, ls=(0, (1, 2)))
+    axes.annotate("H(Y)", (0, ceiling), xytext=(0, 3), textcoords="offset points", fontsize=9, color=COLOURS["muted"])
+    for number, (label, values) in enumerate(methods.items()):
+        role = roles.get(label)
+        style, marker = KINDS[role] if role else (DASHES[number // len(SERIES) % len(DASHES)], "o")
+        colour = COLOURS[colour_of(number, role)]
+        lines = axes.plot(places, list(values), linestyle=style, marker=marker, ms=4.5, color=colour)
+        lines[0].set_gid(f"series:{number}")
+    top = max([ceiling, *(value for values in methods.values() for value in values)])
+    axes.set(ylim=(0, 1.1 * top), ylabel="nats")
+    axes.set_xticks(places, [f"block {block}" for block in blocks])
+    axes.grid(axis="y")
+    return figure
+
+
+DASHES = ("-", "--", "-.", ":")
+
+
+def colour_of(number: int, role: str | None) -> str:
+    return role or SERIES[number % len(SERIES)]
+
+
+def _values(curve: CurvePart) -> np.ndarray:
+    return np.array(list(curve.blocks.values()))
