@@ -25,9 +25,6 @@ def curves_figure(curves: Mapping[str, CurvePart], width: float = 430, height: f
     zeros = references_in(curves) or [role for role in curves if role == "random"]
     places = np.arange(len(first.blocks))
     ceiling = first.ceiling
-    axes.axhline(ceiling, color=COLOURS["muted"], lw=1, ls=(0, (1, 2)))
-    axes.annotate("H(Y): all there is to know", (0, ceiling), xytext=(0, 3), textcoords="offset points", fontsize=9,
-                  color=COLOURS["muted"])  # fmt: skip
     zero = np.mean([_values(curves[role]) for role in zeros], axis=0) if zeros else None
     if zero is not None:
         for role, alpha in (("original", 0.10), ("unlearned", 0.22)):
@@ -35,14 +32,29 @@ def curves_figure(curves: Mapping[str, CurvePart], width: float = 430, height: f
                 axes.fill_between(places, zero, _values(curves[role]), color=COLOURS[role], alpha=alpha, lw=0)
     for role in sorted(curves, key=lambda role: role == "unlearned"):
         _line(axes, places, curves[role], role, first_of_kind=role not in zeros[1:])
-    top = max([ceiling, *(value for curve in curves.values() for value in curve.blocks.values())])
-    axes.set(ylim=(0, 1.1 * top), ylabel="nats")
+    ends = [end for curve in curves.values() for pair in curve.intervals.values() for end in pair]
+    ends += [value for curve in curves.values() for value in curve.blocks.values()]
+    _scale(axes, ends, ceiling)
     axes.set_xticks(places, [f"block {block}" for block in first.blocks])
     axes.margins(x=0.08)
     axes.grid(axis="y")
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper left", ncols=2 if width < 500 else 4, fontsize=9.5)
     return figure
+
+
+def _scale(axes: Axes, values: Sequence[float], ceiling: float) -> None:
+    """As much of the axis as the curves need, since IDI is in their distances; the ceiling is named where it is above."""
+    low, high = min(values), max(values)
+    pad = 0.25 * ((high - low) or ceiling or 1.0)
+    top = high + pad
+    grey = COLOURS["muted"]
+    if ceiling <= top:
+        axes.axhline(ceiling, color=grey, lw=1, ls=(0, (1, 2)))
+    words = f"{'' if ceiling <= top else '↑ '}H(Y) = {ceiling:.3f}: all there is to know"
+    axes.annotate(words, (0.99, min(ceiling, top)), xytext=(0, -11), xycoords=("axes fraction", "data"), fontsize=9,
+                  textcoords="offset points", ha="right", color=grey)  # fmt: skip
+    axes.set(ylim=(max(0.0, low - pad), max(top, min(ceiling, top))), ylabel="nats")
 
 
 def _line(axes: Axes, places: np.ndarray, curve: CurvePart, role: str, first_of_kind: bool) -> None:
@@ -74,16 +86,13 @@ def method_curves(
     """Every method of a study, each in a group of its own that a page can show and hide; `roles` have fixed colours."""
     figure, axes = canvas(560, 330)
     places = np.arange(len(blocks))
-    axes.axhline(ceiling, color=COLOURS["muted"], lw=1, ls=(0, (1, 2)))
-    axes.annotate("H(Y)", (0, ceiling), xytext=(0, 3), textcoords="offset points", fontsize=9, color=COLOURS["muted"])
     for number, (label, values) in enumerate(methods.items()):
         role = roles.get(label)
         style, marker = KINDS[role] if role else (DASHES[number // len(SERIES) % len(DASHES)], "o")
         colour = COLOURS[colour_of(number, role)]
         lines = axes.plot(places, list(values), linestyle=style, marker=marker, ms=4.5, color=colour)
         lines[0].set_gid(f"series:{number}")
-    top = max([ceiling, *(value for values in methods.values() for value in values)])
-    axes.set(ylim=(0, 1.1 * top), ylabel="nats")
+    _scale(axes, [value for values in methods.values() for value in values], ceiling)
     axes.set_xticks(places, [f"block {block}" for block in blocks])
     axes.grid(axis="y")
     return figure

@@ -20,7 +20,7 @@ def treatments_figure(found: Sequence[Treatment], width: float = 430) -> Figure:
     for row, each in enumerate(found):
         values = [100 * x for x in (each.unlearned, each.original, *each.references)]
         axes.plot([min(values), max(values)], [row, row], color=COLOURS["faint"], lw=2, zorder=1)
-        named = [None] * 3 if row else ["Unlearned", "Original", "References"]
+        named: list[str | None] = [None] * 3 if row else ["Unlearned", "Original", "References"]
         for reference in each.references:
             _dot(axes, 100 * reference, row, "reference", named[2], 15)
             named[2] = None
@@ -54,7 +54,14 @@ def detectors_figure(found: Sequence[Detector], width: float = 430) -> Figure:
     """The AUC of each metric with its interval; 0.5 is a coin."""
     figure, axes = canvas(width, 60 + 19 * len(found))
     for row, each in enumerate(found):
-        axes.plot([each.low, each.high], [row, row], color=COLOURS["reference"], lw=5, alpha=0.3, solid_capstyle="butt")
+        axes.plot(
+            [each.low, each.high],
+            [row, row],
+            color=COLOURS["reference"],
+            lw=5,
+            alpha=0.3,
+            solid_capstyle="butt",
+        )
         axes.plot([each.auc], [row], "o", color=COLOURS["reference"], ms=6)
     axes.axvline(0.5, color=COLOURS["muted"], lw=1, ls=(0, (1, 2)))
     axes.set(ylim=(len(found) - 0.4, -0.6), xlabel="probability of telling a model that knows (0.5: a coin)")

@@ -28,7 +28,9 @@ def idi_line(report: AuditReport, width: float = 700, others: Mapping[str, float
     axes.axhline(0, color=COLOURS["muted"], lw=1.2, zorder=1)
     if report.inside is not None:
         margin = report.inside.margin
-        axes.axvspan(max(-margin, left - pad), margin, 0.28, 0.52, color=COLOURS["reference"], alpha=0.13, lw=0)
+        axes.axvspan(
+            max(-margin, left - pad), margin, 0.28, 0.52, color=COLOURS["reference"], alpha=0.13, lw=0
+        )
     zeros = _references(report) or [0.0]
     axes.plot(zeros, [0] * len(zeros), MARKERS["reference"], color=COLOURS["reference"], ms=20, mew=2.4)
     axes.plot([1], [0], MARKERS["original"], color=COLOURS["original"], ms=10)
@@ -36,7 +38,9 @@ def idi_line(report: AuditReport, width: float = 700, others: Mapping[str, float
         axes.plot([value], [0], MARKERS["other"], color=COLOURS["other"], ms=7)
         axes.annotate(short(name, 12), (value, 0.16), ha="center", fontsize=8, color=COLOURS["muted"])
     axes.plot([low, high], [0, 0], color=COLOURS["unlearned"], lw=7, alpha=0.35, solid_capstyle="butt")
-    axes.plot([index.value], [0], MARKERS["unlearned"], color=COLOURS["unlearned"], ms=13, mec=COLOURS["paper"])
+    axes.plot(
+        [index.value], [0], MARKERS["unlearned"], color=COLOURS["unlearned"], ms=13, mec=COLOURS["paper"]
+    )
     _label(axes, index.value, 0.62, f"this model: {index.value:.2f}", "unlearned", (left, right))
     zero = "never saw it" if index.zero == "reference" else "random network"
     _label(axes, 0.0, -0.78, f"0: {zero}", "reference", (left, right))

@@ -55,7 +55,9 @@ def scatter_figure(
         axes.plot([p.x for p in best], [p.y for p in best], color=COLOURS["other"], lw=7, alpha=0.18)
     for number, each in enumerate(points):
         colour = COLOURS[each.role]
-        axes.errorbar(each.x, each.y, each.dy or None, each.dx or None, fmt="none", ecolor=colour, alpha=0.4, lw=1)
+        axes.errorbar(
+            each.x, each.y, each.dy or None, each.dx or None, fmt="none", ecolor=colour, alpha=0.4, lw=1
+        )
         marker = "v" if each.role == "reference" else MARKERS[each.role]
         (dot,) = axes.plot([each.x], [each.y], marker, color=colour, ms=7, mec=COLOURS["paper"])
         dot.set_gid(f"series:{number}")
@@ -77,16 +79,21 @@ def _plain(value: float, place: float | None) -> str:
 def _name(axes: Axes, points: Sequence[Point]) -> None:
     """Names beside the points, the crowded ones left out: the table has them all."""
     axes.figure.draw_without_rendering()  # type: ignore[union-attr]
-    taken: list[tuple[float, float]] = [
-        tuple(axes.transData.transform((each.x, each.y))) for each in points
-    ]  # type: ignore[misc]
+    spots = axes.transData.transform([(each.x, each.y) for each in points])
+    taken = [(float(x), float(y)) for x, y in spots]
     placed: list[tuple[float, float, float]] = []
-    for each, (left, bottom) in sorted(zip(points, list(taken), strict=True), key=lambda p: p[0].role == "other"):
+    for each, (left, bottom) in sorted(
+        zip(points, list(taken), strict=True), key=lambda p: p[0].role == "other"
+    ):
         text = short(each.name, 14)
         wide = 5.2 * len(text)
         box = axes.bbox
         start = left - wide - 8 if left + wide + 8 > box.x1 else left + 7
-        crowd = any(start - 4 < x < start + wide + 4 and abs(y - bottom) < 7 for x, y in taken if (x, y) != (left, bottom))
+        crowd = any(
+            start - 4 < x < start + wide + 4 and abs(y - bottom) < 7
+            for x, y in taken
+            if (x, y) != (left, bottom)
+        )
         if crowd or any(start < s + w and s < start + wide and abs(b - bottom) < 11 for s, w, b in placed):
             continue
         placed.append((start, wide, bottom))

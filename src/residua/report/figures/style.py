@@ -12,7 +12,7 @@ import io
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +43,7 @@ def drawing() -> Iterator[None]:
     """matplotlib with our settings, whatever the user's are. Names are never read as mathematics."""
     import matplotlib
 
-    settings = {
+    settings: dict[Any, Any] = {
         "font.family": "sans-serif", "font.size": 10.0, "text.parse_math": False, "svg.fonttype": "none",
         "svg.hashsalt": "residua", "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.8,
         "axes.edgecolor": COLOURS["muted"], "axes.labelcolor": COLOURS["muted"], "text.color": COLOURS["ink"],
@@ -54,8 +54,9 @@ def drawing() -> Iterator[None]:
     }  # fmt: skip
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph")  # the reader's fonts draw it, not matplotlib's
-        matplotlib.rcdefaults()
-        with matplotlib.rc_context(settings):
+        with matplotlib.rc_context():
+            matplotlib.rcdefaults()
+            matplotlib.rcParams.update(settings)
             yield
 
 
@@ -89,9 +90,7 @@ def svg(figure: Figure, name: str, text: str) -> str:
     body = re.sub(r"<style.*?</style>", "", body, flags=re.DOTALL)  # it would hold for the whole page
     used = set(re.findall(r'(?:url\(#|xlink:href="#)([^)"]+)', body))
     pieces = re.split(r"(<text.*?</text>)", body, flags=re.DOTALL)
-    body = "".join(
-        _words(piece) if i % 2 else _shapes(piece, name, used) for i, piece in enumerate(pieces)
-    )
+    body = "".join(_words(piece) if i % 2 else _shapes(piece, name, used) for i, piece in enumerate(pieces))
     label = html.escape(text)
     return (
         f'<svg viewBox="{_rounded(box[1]) if box else ""}" role="img" aria-label="{label}" '
