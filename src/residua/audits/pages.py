@@ -17,6 +17,7 @@ from residua.report import AuditReport
 if TYPE_CHECKING:
     from residua.data.task import ForgetTask
 
+MOST_BYTES = 20_000_000
 PAGE, THUMBNAILS = "report.html", "thumbnails.npz"
 
 
@@ -36,7 +37,7 @@ def write_thumbnails(folder: Path, report: AuditReport, task: ForgetTask) -> Non
     wanted = [] if report.residue is None else [each.index for each in report.residue.samples]
     places = {int(index): place for place, index in enumerate(task.forget.index.tolist())}
     wanted = [index for index in wanted if index in places]
-    if not wanted:
+    if not wanted or task.forget.images.shape[0] not in (1, 3):
         return
     where = task.forget.index[torch.tensor([places[index] for index in wanted])]
     images = next(iter(task.forget.images.stream([where], torch.device("cpu"))))
@@ -55,7 +56,7 @@ def read_thumbnails(folder: Path) -> dict[int, np.ndarray]:
     path = folder / THUMBNAILS
     if not path.exists():
         return {}
-    arrays = read_npz(path, lambda member: member.filename.removesuffix(".npy"))
+    arrays = read_npz(path, lambda member: member.filename.removesuffix(".npy"), budget=MOST_BYTES)
     index, images = arrays.get("index"), arrays.get("images")
     fits = (
         index is not None and images is not None and images.dtype == np.uint8 and images.ndim == 4
