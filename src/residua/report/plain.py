@@ -41,7 +41,8 @@ def sentences(report: AuditReport) -> list[tuple[str, str]]:
     """The three sentences of the verdict, each under its own name; reports of 0.1.0 have one."""
     lines = report.sentence.split("\n")
     named = zip(SENTENCES, lines, strict=False)
-    return [(name, line.removeprefix(f"{name}: ")) for name, line in named if line]
+    bare = ((name, line.removeprefix(f"{name}: ")) for name, line in named if line)
+    return [(name, line[0].upper() + line[1:]) for name, line in bare]
 
 
 def facts(report: AuditReport) -> list[Fact]:

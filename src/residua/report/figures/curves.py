@@ -1,4 +1,4 @@
-"""Information per block: a line for each model, its band, the ceiling H(Y), and the areas that make IDI."""
+"""Information per block: a line for each model, its intervals, the ceiling H(Y), and the areas that make IDI."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-KINDS = {"unlearned": ("-", "o"), "original": ("--", "s"), "reference": ("-", "v"), "random": (":", "D")}
+# Intervals stand a little beside their block, so that those of several models can be told apart.
+BESIDE = {"unlearned": 0.035, "original": -0.035, "reference": 0.0, "random": 0.0}
+KINDS = {"unlearned": ("-", "o"), "original": ("-", "s"), "reference": ("-", "v"), "random": (":", "D")}
 
 
 def curves_figure(curves: Mapping[str, CurvePart], width: float = 430, height: float = 280) -> Figure:
@@ -61,10 +63,14 @@ def _line(axes: Axes, places: np.ndarray, curve: CurvePart, role: str, first_of_
     kind = "reference" if references_in([role]) else role
     style, marker = KINDS[kind]
     label = ("References" if kind == "reference" else role_name(role)) if first_of_kind else None
-    axes.plot(places, _values(curve), style, marker=marker, ms=5, color=COLOURS[kind], label=label)
+    # Original is drawn broad and below, so that a model with the same curve does not hide it.
+    broad = 5.5 if kind == "original" else 1.8
+    axes.plot(places, _values(curve), style, marker=marker, ms=5, color=COLOURS[kind], label=label, lw=broad,
+              alpha=0.55 if kind == "original" else 1.0)  # fmt: skip
     if curve.intervals:
-        low, high = np.array([curve.intervals[block] for block in curve.blocks]).T
-        axes.fill_between(places, low, high, color=COLOURS[kind], alpha=0.16, lw=0)
+        ends = np.array([curve.intervals[block] for block in curve.blocks]).T
+        beside = places + BESIDE[kind]
+        axes.vlines(beside, ends[0], ends[1], color=COLOURS[kind], lw=2.2, alpha=0.5)
 
 
 def curves_text(curves: Mapping[str, CurvePart]) -> str:

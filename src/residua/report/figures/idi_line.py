@@ -17,23 +17,24 @@ def idi_line(report: AuditReport, width: float = 700, others: Mapping[str, float
     index = report.idi
     assert index is not None
     assert index.value is not None
-    figure, axes = canvas(width, 150)
+    figure, axes = canvas(width, 128)
     low, high = index.interval or (index.value, index.value)
     places = [0.0, 1.0, low, high, *(others or {}).values(), *_references(report)]
     left, right = min(places), max(places)
     pad = 0.07 * (right - left)
-    axes.set(xlim=(left - pad, right + pad), ylim=(-0.9, 1.35), yticks=[])
+    axes.set(xlim=(left - pad, right + pad), ylim=(-1.0, 0.95), yticks=[])
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
     axes.axhline(0, color=COLOURS["muted"], lw=1.2, zorder=1)
     if report.inside is not None:
         margin = report.inside.margin
         axes.axvspan(
-            max(-margin, left - pad), margin, 0.28, 0.52, color=COLOURS["reference"], alpha=0.13, lw=0
+            max(-margin, left - pad), margin, 0.41, 0.61, color=COLOURS["reference"], alpha=0.13, lw=0
         )
     zeros = _references(report) or [0.0]
     axes.plot(zeros, [0] * len(zeros), MARKERS["reference"], color=COLOURS["reference"], ms=20, mew=2.4)
-    axes.plot([1], [0], MARKERS["original"], color=COLOURS["original"], ms=10)
+    axes.plot([1, 1], [0, -0.36], color=COLOURS["original"], lw=1.2)
+    axes.plot([1], [-0.36], MARKERS["original"], color=COLOURS["original"], ms=9)
     for name, value in (others or {}).items():
         axes.plot([value], [0], MARKERS["other"], color=COLOURS["other"], ms=7)
         axes.annotate(short(name, 12), (value, 0.16), ha="center", fontsize=8, color=COLOURS["muted"])
@@ -41,10 +42,12 @@ def idi_line(report: AuditReport, width: float = 700, others: Mapping[str, float
     axes.plot(
         [index.value], [0], MARKERS["unlearned"], color=COLOURS["unlearned"], ms=13, mec=COLOURS["paper"]
     )
-    _label(axes, index.value, 0.62, f"this model: {index.value:.2f}", "unlearned", (left, right))
+    _label(axes, index.value, 0.42, f"this model: {index.value:.2f}", "unlearned", (left, right))
     zero = "never saw it" if index.zero == "reference" else "random network"
-    _label(axes, 0.0, -0.78, f"0: {zero}", "reference", (left, right))
-    _label(axes, 1.0, -0.78, "1: before unlearning", "original", (left, right))
+    _label(axes, 0.0, -0.86, f"0: {zero}", "reference", (left, right))
+    _label(
+        axes, 1.0, -0.86, "1: before" if width < 500 else "1: before unlearning", "original", (left, right)
+    )
     axes.set_xticks([])
     return figure
 

@@ -148,15 +148,17 @@ def _plots(values: Values, number: int) -> list[tuple[str, Picture, str]]:
     )
     plots = []
     for key, name, words, larger, log, title in wanted:
+        # Random is far from everything, and Original took no time to unlearn.
+        left_out = ("Random", "Original") if log else ("Random",)
         points = [
             Point(label, mean(of[name]), mean(of["IDI"]), _spread(of[name]), _spread(of["IDI"]), role_of(label) or "other")
             for label, of in values.items()
-            if of[name] and of["IDI"] and (not log or min(of[name]) > 0)
+            if of[name] and of["IDI"] and label not in left_out and (not log or min(of[name]) > 0)
         ]  # fmt: skip
         if len(points) < 2:
             continue
         figure = scatter_figure(points, x=words, y="IDI", larger=larger, log=log)
-        caption = "Each point is a method, with the standard deviation over seeds."
+        caption = f"Each point is a method, with the standard deviation over seeds; {' and '.join(left_out)} left out."
         if larger is not None:
             names = ", ".join(each.name for each in frontier(points, larger))
             caption += f" Frontier, which no method beats on both sides: {names or 'none'}."
