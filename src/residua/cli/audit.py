@@ -10,8 +10,8 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from residua.audits.auditing import Audit, check_folder, kind_of_reference
 from residua.audits.auditing import audit as run_audit
-from residua.audits.auditing import check_folder, kind_of_reference
 from residua.audits.evidence import BESIDE
 from residua.audits.saved_files import read_features, read_outputs, read_saved
 from residua.cli.console import out as console
@@ -31,6 +31,7 @@ from residua.cli.preparing import introduction
 from residua.cli.verify import files_of, together
 from residua.cli.words import command_line
 from residua.compare import Rules
+from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.measure import InformationCurve, Stress
 from residua.progress import listening
@@ -183,14 +184,19 @@ def audit(
         measures = (*BESIDE, Stress()) if stress else BESIDE
         with training_bar("audit"), listening(say):
             made = run_audit(**given | together(models), task=task, curve=curve, measures=measures)
+    _show(made, out, task if thumbnails else None, as_json)
+    raise typer.Exit(EXIT.get(made.verdict, 1))
+
+
+def _show(made: Audit, out: Path | None, thumbnails: ForgetTask | None, as_json: bool) -> None:
+    """Save what was found, and print it: all of it where it is saved nowhere."""
     if out:
-        made.save(out, thumbnails=task if thumbnails else None)
+        made.save(out, thumbnails=thumbnails)
         say(f"The report and its records are in {out}/; open {out / 'report.html'}.")
     if as_json:
         console.print(made.report.model_dump_json(indent=1), markup=False)
     else:
         console.print(made.report.markdown() if not out else f"{made.verdict}\n{made.sentence}", markup=False)
-    raise typer.Exit(EXIT.get(made.verdict, 1))
 
 
 def references_of(words: list[str]) -> dict[str, str]:
