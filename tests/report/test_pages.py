@@ -13,6 +13,7 @@ from residua.cli import main
 from residua.report.audit_data import AuditReport
 from residua.report.page import audit_page, same_page, study_page
 from residua.report.page.rendering import generator
+from residua.report.plain import facts
 
 RECORDS = Path(__file__).parents[2] / "records"
 ORDER = (
@@ -103,3 +104,22 @@ def test_reports_of_the_first_version_give_audit_pages():
     path = next((RECORDS / "controls").glob("seed0-hd.json"))
     page = audit_page(AuditReport.model_validate_json(path.read_text()))
     assert "It no longer says it but still knows it" in page
+
+
+def test_three_good_answers_are_for_models_that_passed():
+    passing = {
+        "ua": 0.9,
+        "expected": 0.9,
+        "allowed": 0.1,
+        "half": 0.01,
+        "tolerance": 0.05,
+        "like": True,
+        "answers": False,
+    }
+    known = audit_report().idi.model_dump() | {"value": 0.1, "interval": (0.0, 0.2), "positive": 0.1}
+    for verdict, answer in (
+        ("FORGOTTEN", "No, like a model that never saw it"),
+        ("UNDETERMINED", "It is not clear"),
+    ):
+        report = audit_report(verdict=verdict, idi=known, likeness=passing)
+        assert [each.answer for each in facts(report)][1] == answer

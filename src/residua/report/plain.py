@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from residua.compare.references import UNSEEN
-from residua.compare.verdicts import WORDS
+from residua.compare.verdicts import WORDS, forget_accuracy_side
 from residua.facts import TaskFacts
 from residua.report.audit_parts import references_in
 
@@ -46,8 +46,11 @@ def sentences(report: AuditReport) -> list[tuple[str, str]]:
 
 
 def facts(report: AuditReport) -> list[Fact]:
-    """What it says, what it knows, what it kept."""
-    return [_says(report), _knows(report), _kept(report)]
+    """What it says, what it knows, what it kept. Three good answers are for a model that passed, and for no other."""
+    says, knows, kept = _says(report), _knows(report), _kept(report)
+    if report.verdict != "FORGOTTEN" and {says.tone, knows.tone, kept.tone} == {"good"}:
+        knows = Fact(knows.question, "It is not clear", knows.numbers, "open")
+    return [says, knows, kept]
 
 
 def _says(report: AuditReport) -> Fact:
@@ -66,12 +69,25 @@ def _says(report: AuditReport) -> Fact:
     if of[0] is None or of[1] is None:
         return Fact(question, "Not assessed", "What it answers on the forgotten data was not given.", "open")
     numbers = f"{_per_cent(1 - of[0])} of the forgotten images are still answered correctly; before, {_per_cent(1 - of[1])}."
-    test = report.tests.get("outputs")
-    if test is not None and test.closer_to == "original":
+    side = _side(report)
+    if side == "original":
         return Fact(question, "Yes, it answers as before", numbers, "bad")
-    if test is not None and test.closer_to == "reference":
-        return Fact(question, "No, nearer a model that never saw it", numbers, "good")
+    if side == "reference":
+        return Fact(question, "No, or hardly any more", numbers, "good")
     return Fact(question, "There is nothing to compare its answers with", numbers, "open")
+
+
+def _side(report: AuditReport) -> str | None:
+    """Where its answers are, by the test of outputs or, without a reference, by accuracy on the forget set alone."""
+    if "outputs" in report.tests:
+        return report.tests["outputs"].closer_to
+    task, (own, before) = task_of(report), (report.metrics[role] for role in ("unlearned", "original"))
+    if task.scenario is None or "TA" not in before or not task.size("forget"):
+        return None
+    expected = before["TA"] if task.scenario == "random" else 0.0
+    return forget_accuracy_side(
+        1 - own["UA"], original=1 - before["UA"], expected=expected, n=task.size("forget")
+    )
 
 
 def _knows(report: AuditReport) -> Fact:
@@ -100,7 +116,7 @@ def _knows(report: AuditReport) -> Fact:
         return Fact(question, "Yes, it still knows it", numbers, "bad")
     if high < -tolerance:
         return Fact(question, "Less than a model that never saw it", numbers, "bad")
-    if -margin < low and high < margin and all(part.inside for part in parts.values()):
+    if -margin < low and high < margin < 1 and all(part.inside for part in parts.values()):
         return Fact(question, "No, like a model that never saw it", numbers, "good")
     return Fact(question, "It is not clear", numbers, "open")
 

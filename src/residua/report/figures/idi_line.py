@@ -26,13 +26,14 @@ def idi_line(report: AuditReport, width: float = 700, others: Mapping[str, float
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
     axes.axhline(0, color=COLOURS["muted"], lw=1.2, zorder=1)
-    if report.inside is not None:
+    if report.inside is not None and report.inside.margin < 1:  # a wider one passes nobody
         margin = report.inside.margin
         axes.axvspan(
             max(-margin, left - pad), margin, 0.41, 0.61, color=COLOURS["reference"], alpha=0.13, lw=0
         )
     zeros = _references(report) or [0.0]
-    axes.plot(zeros, [0] * len(zeros), MARKERS["reference"], color=COLOURS["reference"], ms=20, mew=2.4)
+    own = "reference" if index.zero == "reference" else "random"
+    axes.plot(zeros, [0] * len(zeros), MARKERS["reference"], color=COLOURS[own], ms=20, mew=2.4)
     axes.plot([1, 1], [0, -0.36], color=COLOURS["original"], lw=1.2)
     axes.plot([1], [-0.36], MARKERS["original"], color=COLOURS["original"], ms=9)
     for name, value in (others or {}).items():
@@ -44,7 +45,7 @@ def idi_line(report: AuditReport, width: float = 700, others: Mapping[str, float
     )
     _label(axes, index.value, 0.42, f"this model: {index.value:.2f}", "unlearned", (left, right))
     zero = "never saw it" if index.zero == "reference" else "random network"
-    _label(axes, 0.0, -0.86, f"0: {zero}", "reference", (left, right))
+    _label(axes, 0.0, -0.86, f"0: {zero}", own, (left, right))
     _label(
         axes, 1.0, -0.86, "1: before" if width < 500 else "1: before unlearning", "original", (left, right)
     )
