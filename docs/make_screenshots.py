@@ -23,28 +23,30 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs/pages"
 # Name: page, width and height in pixels, colours, medium.
 SHOTS = {
-    "audit": ("audit", 1000, 1250, "light", "screen"),
-    "audit-dark": ("audit", 1000, 900, "dark", "screen"),
-    "audit-phone": ("audit", 390, 1300, "light", "screen"),
-    "audit-print": ("audit", 760, 1000, "light", "print"),
-    "study": ("study", 1100, 1500, "light", "screen"),
-    "controls": ("controls", 1100, 1100, "light", "screen"),
+    "audit": ("audit", 1000, 1000, "light", "screen"),
+    "audit-dark": ("audit", 1000, 640, "dark", "screen"),
+    "audit-phone": ("audit", 390, 1100, "light", "screen"),
+    "audit-print": ("audit", 760, 760, "light", "print"),
+    "study": ("study", 1100, 1460, "light", "screen"),
+    "controls": ("controls", 1100, 900, "light", "screen"),
 }
 
 
 def draw(folders: list[Path]) -> None:
     with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
+        pages = {}
         for name, folder in zip(("audit", "study", "controls"), folders, strict=True):
-            shutil.copytree(folder, Path(place) / name)
-            if main(["report", str(Path(place) / name)]):
+            copy = shutil.copytree(folder, Path(place) / name / folder.name)
+            if main(["report", str(copy)]):
                 raise SystemExit(f"{folder} gives no page")
+            pages[name] = (copy / "report.html").as_uri()
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         PICTURES.mkdir(exist_ok=True)
         for name, (page, width, height, colours, medium) in SHOTS.items():
             context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=colours)
             opened = context.new_page()
             opened.emulate_media(media=medium, color_scheme=colours)
-            opened.goto((Path(place) / page / "report.html").as_uri())
+            opened.goto(pages[page])
             save(opened.screenshot(), PICTURES / f"{name}.png")
             context.close()
         browser.close()
@@ -52,7 +54,7 @@ def draw(folders: list[Path]) -> None:
 
 def save(shot: bytes, path: Path) -> None:
     """Few colours are enough for a page, and make a small file."""
-    image = Image.open(io.BytesIO(shot)).convert("RGB").quantize(32, dither=Image.Dither.NONE)
+    image = Image.open(io.BytesIO(shot)).convert("RGB").quantize(56, dither=Image.Dither.NONE)
     image.save(path, optimize=True)
 
 

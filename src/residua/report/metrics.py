@@ -104,4 +104,6 @@ def cell(reading: Reading, name: str) -> str:
     entry = explained(name)
     if entry and entry.unit == "share":
         return f"{100 * value:.1f}"
-    return f"{value:.0f}" if entry and entry.unit == "mini-batches" else f"{value:.3f}"
+    if entry and entry.unit == "mini-batches":
+        return f"{value:.0f}"
+    return f"{round(value, 3) + 0.0:.3f}"  # never -0.000
