@@ -41,6 +41,7 @@ class TaskFacts(Facts):
     std: list[float] | None = None
     duplicates: dict[str, int] | None = None
     sha256: str | None = None
+    class_names: list[str] | None = None
 
     def differs_from(self, other: TaskFacts) -> list[str]:
         """In what two tasks differ, in words; what one of them does not say, as older records do not, is no difference."""
@@ -57,6 +58,11 @@ class TaskFacts(Facts):
     def size(self, split: str) -> int:
         """How many examples this split has; 0 where it is not there."""
         return self.splits[split].n if split in self.splits else 0
+
+    def named(self, label: int) -> str:
+        """A class as a reader knows it: `class 6, shirt`, or `class 6` where names are not known."""
+        names = self.class_names or []
+        return f"class {label}, {names[label]}" if 0 <= label < len(names) else f"class {label}"
 
 
 def _rounded(value: Any) -> Any:

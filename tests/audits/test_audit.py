@@ -153,6 +153,12 @@ def test_records_that_were_changed_or_lost_are_noticed(look, tmp_path):
     assert rs.verify(tmp_path) == []
     (tmp_path / "report.md").write_text("# FORGOTTEN\n\nReally.\n")
     assert "report.md" in rs.verify(tmp_path)[0]
+    look().save(tmp_path)
+    page = tmp_path / "report.html"
+    page.write_text(page.read_text().replace("FORGOTTEN", "SHALLOW"))
+    assert "report.html" in rs.verify(tmp_path)[0]
+    page.unlink()
+    assert rs.verify(tmp_path) == []
     next((tmp_path / "records").glob("reference.*.npz")).unlink()
     assert "reference" in rs.verify(tmp_path)[0]
 

@@ -52,7 +52,12 @@ def audit(unlearned: str, *more: str, reference: str = "reference.safetensors") 
     ],
 )
 def test_the_exit_code_is_the_verdicts(place, capsys, name, word, code):
-    assert audit(name, "--out", "audit") == code
+    assert audit(name, "--out", "audit", "--by", "The <b>auditors</b>", "--thumbnails") == code
+    page = (place / "audit/report.html").read_text()
+    assert word.replace("_", " ") in page
+    assert "The &lt;b&gt;auditors&lt;/b&gt;" in page
+    named = AuditReport.model_validate_json((place / "audit/report.json").read_text()).residue.samples
+    assert page.count("data:image/png") == len(named)
     assert capsys.readouterr().out.startswith(f"{word}\n")
     assert AuditReport.model_validate_json((place / "audit/report.json").read_text()).verdict == word
     assert main(["verify", "audit"]) == 0

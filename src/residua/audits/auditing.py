@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from residua.audits.evidence import BESIDE, NEEDED, draw_random, read_models, train_proxies
+from residua.audits.pages import THUMBNAILS, write_page, write_thumbnails
 from residua.audits.planning import planned
 from residua.audits.rerunning import Rerun, check_model, check_task, rerun
 from residua.audits.saved_evidence import as_saved, read_saved
@@ -75,11 +76,19 @@ class Audit:
         """By model: unlearned, original, reference."""
         return self.report.metrics
 
-    def save(self, folder: str | Path) -> Path:
-        """Write `records/`, `report.md` and, last, `report.json`; `verify` reads them. No raw data."""
+    def save(self, folder: str | Path, thumbnails: ForgetTask | None = None) -> Path:
+        """Write `records/`, `report.html`, `report.md` and, last, `report.json`; `verify` reads them.
+
+        No raw data, unless `thumbnails` is the task: then the page shows the images of the samples that it names, and
+        `thumbnails.npz` keeps them.
+        """
         folder = Path(folder)
+        (folder / THUMBNAILS).unlink(missing_ok=True)
         for record in self.records.values():
             record.write(folder / "records")
+        if thumbnails is not None:
+            write_thumbnails(folder, self.report, thumbnails)
+        write_page(folder, self.report, self.records)
         plain, data = self.report.markdown(), self.report.model_dump_json(indent=1) + "\n"
         write_atomically(folder / "report.md", lambda part: part.write_text(plain, "utf-8"))
         write_atomically(folder / "report.json", lambda part: part.write_text(data, "utf-8"))

@@ -9,7 +9,7 @@ from torch import Tensor
 # features, which take one core about a minute (benchmarks/saved_features.py).
 MOST = 20_000 * 512
 FEWEST = 5_000
-# Features of a sample. Covariances of more, beside 5,000 samples, would take hours and say little.
+# Features of a sample: a covariance of more has more entries than 5,000 samples can tell.
 WIDEST = 4096
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from residua.audits.pages import PAGE, read_thumbnails
 from residua.compare import Rules, curve_of
 from residua.errors import InputError, first_line, printable
 from residua.files import read_text
@@ -35,7 +36,8 @@ def verify(folder: str | Path) -> list[str]:
 
     Every record must have the content that its hash, and the report, say, and every reading that the verdict rests
     on. Verdict, sentence, IDI, tests, metrics, what was not assessed and why, the kinds of access and of reference,
-    task, network, seed and command are computed again from records and rules. It does not show that the readings in
+    task, network, seed and command are computed again from records and rules, and so are `report.md` and `report.html`
+    (of a page that another version drew, all but its figures). It does not show that the readings in
     the records are true (`rerun` does), what was typed, or that the rules were chosen before the result was known.
     """
     folder = Path(folder)
@@ -55,7 +57,21 @@ def verify(folder: str | Path) -> list[str]:
         return [f"nothing follows from the records ({type(error).__name__}: {first_line(error)})"]
     if not unsound and _text(folder / "report.md") != markdown:
         unsound.append("report.md does not say what report.json says")
-    return unsound
+    return unsound or _page_faults(folder, report, records)
+
+
+def _page_faults(folder: Path, report: AuditReport, records: Mapping[str, Record]) -> list[str]:
+    """A page that is there must be the one that report and records give; one that is not there claims nothing."""
+    path = folder / PAGE
+    if not path.exists() and not path.is_symlink():
+        return []
+    from residua.report.page import audit_page, same_page
+
+    try:
+        fault = same_page(_text(path), audit_page(report, records, read_thumbnails(folder)))
+    except Exception as error:  # whatever a report that was made up holds
+        return [f"no page can be made of the records ({type(error).__name__}: {first_line(error)})"]
+    return [fault] if fault else []
 
 
 def _unlike(difference: Difference) -> str:

@@ -37,6 +37,7 @@ PANELS: dict[str, dict[str, str]] = {
     "Audit": {
         "audit": "audit:audit",
         "plan": "plan:plan",
+        "report": "report:report",
         "verify": "verify:verify",
         "explain": "explain:explain",
     },

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import typer
 
+from residua.audits.auditing import Audit, check_folder, kind_of_reference
 from residua.audits.auditing import audit as run_audit
-from residua.audits.auditing import check_folder, kind_of_reference
 from residua.audits.evidence import BESIDE
 from residua.audits.saved_files import read_features, read_outputs, read_saved
 from residua.cli.console import out as console
@@ -30,6 +31,7 @@ from residua.cli.preparing import introduction
 from residua.cli.verify import files_of, together
 from residua.cli.words import command_line
 from residua.compare import Rules
+from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.measure import InformationCurve, Stress
 from residua.report.audit_data import reference_role
@@ -65,7 +67,8 @@ def audit(
         str | None, typer.Option("--forget", metavar="WHAT", help="As for `residua measure`.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write report.json, report.md and records to this folder.")
+        Path | None,
+        typer.Option(help="Write report.html, report.md, report.json and records to this folder."),
     ] = None,
     network: NetworkOption = None,
     cuts: CutsOption = None,
@@ -97,6 +100,17 @@ def audit(
             help="Also report what comes back after fine-tuning, rounding, pruning and noise, of the references too; no vote.",
         ),
     ] = False,
+    thumbnails: Annotated[
+        bool,
+        typer.Option(
+            "--thumbnails",
+            help="Show the samples that hold most of the residue as images; raw data, so only if whoever reads it may see them.",
+        ),
+    ] = False,
+    by: Annotated[
+        Optional[str],  # noqa: UP045 (typer reads it at run time)
+        typer.Option(metavar="NAME", help="Who makes the audit; stands in the report."),
+    ] = None,
     plan: Annotated[
         Optional[Path],  # noqa: UP045 (typer reads it at run time)
         typer.Option(metavar="FILE", help="A file of `residua plan`: the audit is bound to it."),
@@ -120,6 +134,7 @@ def audit(
     asked = references_of(reference or ["none"])
     words = {"original": original, "unlearned": unlearned} | asked
     typed = words | {"data": data, "forget": forget, "network": network, "cuts": cuts, "device": device}
+    typed |= {"by": by, "when": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"}
     given: dict[str, Any] = {
         "rules": Rules(margin=margin, level=level, utility=utility),
         "budget": None if budget is None else seconds_of(budget),
@@ -127,6 +142,7 @@ def audit(
         "seed": seed,
         "typed": {name: word for name, word in typed.items() if word is not None} | _where(out),
     }
+    task = None
     no_files = made_here(words["reference"])
     if plan is not None:
         given["plan"] = Plan.read(plan)
@@ -140,6 +156,7 @@ def audit(
             )
         beside: dict[str, Any] = {"network": network, "cuts": cuts, "trust": trust or None, "budget": budget}
         beside |= {"device": None if device == "auto" else device, "stress": stress or None, "plan": plan}
+        beside |= {"thumbnails": thumbnails or None}
         beside |= {CRITIC.get(name, name): value for name, value in fields.items()}
         unused = [f"--{name.replace('_', '-')}" for name, word in beside.items() if word is not None]
         if unused:
@@ -166,14 +183,19 @@ def audit(
         measures = (*BESIDE, Stress()) if stress else BESIDE
         with stages():
             made = run_audit(**given | together(models), task=task, curve=curve, measures=measures)
+    _show(made, out, task if thumbnails else None, as_json)
+    raise typer.Exit(EXIT.get(made.verdict, 1))
+
+
+def _show(made: Audit, out: Path | None, thumbnails: ForgetTask | None, as_json: bool) -> None:
+    """Save what was found, and print it: all of it where it is saved nowhere."""
     if out:
-        made.save(out)
-        say(f"The report and its records are in {out}/.")
+        made.save(out, thumbnails=thumbnails)
+        say(f"The report and its records are in {out}/; open {out / 'report.html'}.")
     if as_json:
         console.print(made.report.model_dump_json(indent=1), markup=False)
     else:
         console.print(made.report.markdown() if not out else f"{made.verdict}\n{made.sentence}", markup=False)
-    raise typer.Exit(EXIT.get(made.verdict, 1))
 
 
 def references_of(words: list[str]) -> dict[str, str]:

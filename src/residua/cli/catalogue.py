@@ -11,6 +11,7 @@ from residua import plugins
 from residua.cli.console import say, show
 from residua.cli.options import DataOption, DeviceOption, ForgetOption, choose_device, open_task
 from residua.cli.progress import following, report_failures
+from residua.cli.report import tell_page
 from residua.cli.words import JobsOption, OurNetwork, PluginOption, command_line
 from residua.files import check_place, write_atomically
 from residua.measure import InformationCurve, Measure, measures
@@ -71,6 +72,7 @@ def catalogue(
     table = catalogue_table(finished.records)
     write_atomically(out / "table.md", lambda part: part.write_text(table.markdown(), encoding="utf-8"))
     show(table)
+    tell_page(out, finished)
     say(f"Records and table are in {out}/.")
     report_failures(finished.failures)
 

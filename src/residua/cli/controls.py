@@ -11,6 +11,7 @@ import typer
 from residua.cli.console import say, show
 from residua.cli.options import DataOption, DeviceOption, ForgetOption, choose_device, open_task
 from residua.cli.progress import following, report_failures
+from residua.cli.report import write_controls_page
 from residua.cli.words import JobsOption, OurNetwork, command_line
 from residua.compare import Rules
 from residua.files import check_place, write_atomically
@@ -72,5 +73,5 @@ def controls(
     write_atomically(out / "table.md", lambda part: part.write_text(markdown, "utf-8"))
     for table in tables:
         show(table)
-    say(f"Tables and reports are in {out}/.")
+    say(f"Tables and reports are in {out}/; open {write_controls_page(out, reports)}.")
     report_failures(finished.failures)

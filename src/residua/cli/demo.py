@@ -11,6 +11,7 @@ from residua.cli.console import out as console
 from residua.cli.console import say, show
 from residua.cli.options import DeviceOption, SeedOption, choose_device, open_task
 from residua.cli.progress import following, report_failures
+from residua.cli.report import write_study_page
 from residua.cli.words import JobsOption, OurNetwork, command_line
 from residua.compare import Rules
 from residua.files import check_place, write_atomically
@@ -56,4 +57,5 @@ def demo(
     for label, report in reports.items():
         console.print(f"{label}: {verdicts[label]}. {report.sentence}", markup=False)
     say(f"The table, the records and the models are in {out}/.")
+    say(f"Open {write_study_page(out, finished.records)} to look at it.")
     report_failures(finished.failures)

@@ -72,6 +72,7 @@ def run(
     """
     from residua.cli.options import choose_device
     from residua.cli.progress import following, report_failures
+    from residua.cli.report import tell_page
     from residua.report.studies import study_tables
     from residua.study import conducting
     from residua.texts import seconds_of
@@ -94,6 +95,7 @@ def run(
         )
     for table in study_tables(finished.records):
         show(table)
+    tell_page(out, finished)
     say(f"{finished.computed} cells computed, {finished.reused} found; records are in {out}/records/.")
     report_failures(finished.failures)
 
@@ -171,18 +173,12 @@ def table(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
 ) -> None:
     """Methods side by side: mean, standard deviation and n; ties with the best are marked together."""
-    from residua.record import Record
+    from residua.cli.report import records_in
     from residua.report.studies import study_rows, study_tables
 
     if as_json + as_csv + as_latex + as_markdown > 1:
         raise InputError("--json, --csv, --latex and --markdown were given together; choose one")
-    paths = sorted((folder / "records").glob("[!.]*.json"))
-    if not paths:
-        raise InputError(f"{folder} holds no records yet; run the study first")
-    order = json.loads((folder / "keys.json").read_text("utf-8")) if (folder / "keys.json").exists() else {}
-    place = {each: number for number, each in enumerate(order)}
-    paths.sort(key=lambda path: place.get(path.stem, len(place)))
-    records = [Record.read(path) for path in paths if not place or path.stem in place]
+    records = records_in(folder)
     if as_json:
         console.print_json(json.dumps({"rows": study_rows(records)}))
         return

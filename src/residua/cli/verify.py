@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 import typer
 
+from residua.audits.pages import PAGE, THUMBNAILS
 from residua.audits.verifying import TOLERANCE, read_records, read_report
 from residua.audits.verifying import verify as run_verify
 from residua.cli.console import out as console
 from residua.cli.console import stages
 from residua.cli.words import CutsOption, NetworkOption, TrustOption
 from residua.errors import LONGEST_SENTENCE, InputError, printable
+from residua.files import read_text
 from residua.report.audit_data import reference_role, references_in
 
 if TYPE_CHECKING:  # checking is arithmetic on records; only --rerun needs PyTorch
@@ -77,6 +79,7 @@ def verify(
     if faults:
         raise typer.Exit(1)
     console.print("Hashes, verdict and every number follow from the records.", markup=False)
+    _print(_of_page(folder))
     if rerun:
         again = _rerun(folder, typed, trust, tolerance)
         _print([*again.notes, *again.found])
@@ -89,12 +92,27 @@ def verify(
             "The audit follows the plan whose hash is in report.md; compare it with the one published.",
             markup=False,
         )
+    shown = "that thumbnails are of those images, " if (folder / THUMBNAILS).exists() else ""
     true = "" if rerun else "that the readings are true (--rerun), "
     console.print(
-        f"Not shown: {true}that the reference never saw the data, why measures were left out, and that the rules "
+        f"Not shown: {true}{shown}that the reference never saw the data, why measures were left out, and that the rules "
         "were chosen before the result was known.",
         markup=False,
     )
+
+
+def _of_page(folder: Path) -> list[str]:
+    """What was checked of the page, if there is one."""
+    from residua.report.page.rendering import drawn_elsewhere
+
+    if not (folder / PAGE).exists():
+        return []
+    but = (
+        " but for its figures, which another version drew"
+        if drawn_elsewhere(read_text(folder / PAGE))
+        else ""
+    )
+    return [f"{PAGE} is the page that they give{but}."]
 
 
 def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float) -> Rerun:

@@ -55,6 +55,7 @@ class ForgetTask:
     test: Split
     forget_test: Split
     preprocessed: str = ""  # who decided how images are shown, for whoever reports on it
+    class_names: tuple[str, ...] = ()
 
     @property
     def train(self) -> Split:
@@ -95,6 +96,7 @@ class ForgetTask:
         """What exactly was asked: sizes, class counts and SHA-256 of every split, normalisation, duplicates.
 
         In the hash, mean and std are rounded: those computed from the data differ between machines in their last digits.
+        The names of the classes are for readers, and stand outside of it.
         """
         body: dict[str, Any] = {
             "dataset": self.dataset,
@@ -111,7 +113,8 @@ class ForgetTask:
             "duplicates": {name: len(pairs) for name, pairs in self.duplicates().items()},
         }
         body["sha256"] = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
-        return body | {"mean": list(self.retain.mean), "std": list(self.retain.std)}
+        names = {"class_names": list(self.class_names)} if self.class_names else {}
+        return body | {"mean": list(self.retain.mean), "std": list(self.retain.std)} | names
 
 
 def forget_classes(data: Dataset, classes: int | Iterable[int]) -> ForgetTask:
@@ -186,6 +189,7 @@ def _task(data: Dataset, chosen: Tensor) -> ForgetTask:
         retain=train.subset((~chosen).nonzero()[:, 0]),
         test=test.subset((~asked).nonzero()[:, 0]),
         forget_test=test.subset(asked.nonzero()[:, 0]),
+        class_names=data.class_names,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -38,6 +39,7 @@ from residua.report.findings import (
     index_of,
 )
 from residua.report.plan import Plan, departures
+from residua.report.residue import curve_parts, find_residue
 
 # Told beside the verdict of models whose weights are there; what of it is lacking is named.
 BESIDE = ("class-accuracy", "mia", "weights", "recovery", "probe")
@@ -90,6 +92,8 @@ def audit_report(
         likeness=None if like is None else _likeness_part(like),
         witnesses={each.name: _witness_part(each, inside) for each in seen},
         excess=None if memory is None else ExcessPart(**dataclasses.asdict(memory)),
+        curves=curve_parts(read),
+        residue=find_residue(read, task, None if inside is None else inside.idi),
         loss=None if loss is None else (loss.value, loss.low, loss.high),
         tests={name: _test_part(test, rules.level) for name, test in tests.items()},
         guards=_guards(answers[0], answers[1], records["unlearned"]) if full else [],
@@ -169,7 +173,8 @@ def _facts(records: Mapping[str, Record]) -> dict[str, Any]:
         found["seed"] = of.seeds["audit"]
     if "reference" in records and (proxy := records["reference"].method.proxy) is not None:
         found["proxy"] = {"label": "proxy", "class": "Pretraining", "share": proxy.share} | proxy.fields
-    return found
+    made = {label: facts.fields for label, facts in of.measures.items() if facts.refused is None}
+    return found | {"software": of.software, "measures": json.loads(json.dumps(made))}
 
 
 def _task(record: Record) -> TaskFacts:

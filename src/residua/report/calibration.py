@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from residua.errors import InputError
 from residua.record import Record
 from residua.report.table import Table
 
@@ -39,10 +38,8 @@ def calibration_table(records: Sequence[Record]) -> Table:
 
 def calibration_figure(records: Sequence[Record], path: Path) -> None:
     """Readings against truth, and the coverage of each problem."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InputError("drawing needs matplotlib, which is missing; install residua[figures]") from error
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(11, 5), layout="constrained")
     left, right = figure.subplots(1, 2)
     names = [record.name for record in records]

@@ -89,7 +89,7 @@ def _note(reports: Sequence[AuditReport]) -> str:
     rules = reports[0].settings
     first = reports[0].inside
     lines = [
-        f"Tolerance {first.tolerance:g}" if first else "No IDI",
+        f"Tolerance {first.tolerance:g}" if first else f"Margin {rules.get('margin') or 0.5:g}",
         f"level {rules['level']:g}, utility {rules['utility']:g}. Each seed has its own Original and "
         f"{first.references if first else 1} reference(s).",
     ]

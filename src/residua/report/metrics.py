@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from residua.compare.explanations import explained, explanations
+from residua.explaining import NEARER
 from residua.readings import Reading
 from residua.report.table import Table
 
+# What is told of the better side where it is the reference's and there is none.
+UNTOLD = "cannot be told without a reference"
 
-def metrics_table(readings: Mapping[str, Reading], *, title: str, full: bool = False) -> Table:
+
+def metrics_table(
+    readings: Mapping[str, Reading], *, title: str, full: bool = False, reference: bool = True
+) -> Table:
     """One row per metric, one column per model; per cent where the metric is a share.
 
-    Metrics with many parts show the last block, the worst class or the whole only, unless `full`.
+    Metrics with many parts show the last block, the worst class or the whole only, unless `full`. Without a
+    `reference` no side is better where the better one is the reference's.
     """
     names = ordered(readings)
     shown = names if full else headlines(names)
@@ -23,8 +30,8 @@ def metrics_table(readings: Mapping[str, Reading], *, title: str, full: bool = F
     for name in shown:
         entry = explained(name)
         label = f"{name} %" if entry and entry.unit == "share" else name
-        cells = (_cell(reading, name) for reading in readings.values())
-        rows.append((label, *cells, entry.side(name) if entry else ""))
+        cells = (cell(reading, name) for reading in readings.values())
+        rows.append((label, *cells, better_side(name, reference)))
     notes = [f"{name}: {why}." for name, why in missing.items()]
     hidden = len(names) - len(shown)
     if hidden:
@@ -33,6 +40,13 @@ def metrics_table(readings: Mapping[str, Reading], *, title: str, full: bool = F
         )
     notes.append("What a metric means and cannot see: residua explain NAME.")
     return Table(title, ("Metric", *readings, "Better"), tuple(rows), "\n".join(notes))
+
+
+def better_side(name: str, reference: bool = True) -> str:
+    """Which side of this value is better, in words."""
+    entry = explained(name)
+    side = entry.side(name) if entry else ""
+    return UNTOLD if side == NEARER and not reference else side
 
 
 def metrics_data(readings: Mapping[str, Reading]) -> Table:
@@ -83,11 +97,13 @@ def _parts(name: str) -> str:
     return entry.parts if entry else "none"
 
 
-def _cell(reading: Reading, name: str) -> str:
+def cell(reading: Reading, name: str) -> str:
     if name not in reading.values:
         return "none"
     value = reading.values[name]
     entry = explained(name)
     if entry and entry.unit == "share":
         return f"{100 * value:.1f}"
-    return f"{value:.0f}" if entry and entry.unit == "mini-batches" else f"{value:.3f}"
+    if entry and entry.unit == "mini-batches":
+        return f"{value:.0f}"
+    return f"{round(value, 3) + 0.0:.3f}"  # never -0.000

@@ -42,8 +42,13 @@ def study_rows(
 
 def study_tables(records: Sequence[Record], reference: str = "Retrain") -> list[Table]:
     """A table for each setting. The methods nearest to the reference are marked, ties with the nearest too."""
+    return [_table(group, reference) for group in by_setting(records)]
+
+
+def by_setting(records: Sequence[Record]) -> list[list[Record]]:
+    """The records of each task and network, in the order in which these come."""
     settings = dict.fromkeys(_setting(record) for record in records)
-    return [_table([r for r in records if _setting(r) == each], reference) for each in settings]
+    return [[record for record in records if _setting(record) == each] for each in settings]
 
 
 def _table(records: Sequence[Record], reference: str) -> Table:

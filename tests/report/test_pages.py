@@ -1,0 +1,125 @@
+"""Pages as text: what they say, in which order, that they are the same each time, and that names stay names."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from planted_pages import HOSTILE, audit_report, record, study_records
+
+from residua.cli import main
+from residua.report.audit_data import AuditReport
+from residua.report.page import audit_page, same_page, study_page
+from residua.report.page.rendering import generator
+from residua.report.plain import facts
+
+RECORDS = Path(__file__).parents[2] / "records"
+ORDER = (
+    "SHALLOW", "Resolution", "How much of it is left", "What each block", "What comes back", "Metrics",
+    "Where the residue", "How the encoders", "What was not assessed", "What this does not show", "How it was made",
+    "How to check",
+)  # fmt: skip
+
+
+def test_an_audit_page_has_its_parts_in_order_and_is_small():
+    page = audit_page(
+        audit_report(), {role: record("m", 0, 1.0, tsne=True) for role in ("unlearned", "original")}
+    )
+    places = [page.index(f">{part}") for part in ORDER]
+    assert places == sorted(places)
+    assert len(page.encode()) < 1_500_000
+    assert "class 1, cat: 81 images" in page
+
+
+def test_the_same_numbers_give_the_same_page():
+    assert audit_page(audit_report()) == audit_page(audit_report())
+
+
+def test_a_page_of_another_version_is_compared_without_its_figures():
+    ours = audit_page(audit_report())
+    other = ours.replace(generator(), "residua 9.9, matplotlib 1.0")
+    drawn = re.sub(r'd="M [^"]+"', 'd="M 0 0"', other)
+    assert drawn != other
+    assert same_page(ours, ours) == same_page(drawn, ours) == ""
+    assert "not the page" in same_page(ours.replace("SHALLOW", "FORGOTTEN"), ours)
+    assert "not the page" in same_page(drawn.replace("SHALLOW", "FORGOTTEN"), ours)
+
+
+def test_without_a_reference_nothing_is_said_to_be_nearer_it():
+    report = audit_report(reference=False)
+    for text in (audit_page(report), report.markdown()):
+        assert "nearer the reference" not in text.split("What is this?")[0]
+        assert "cannot be told without a reference" in text
+    assert "nearer the reference" in audit_report().markdown()
+
+
+def test_the_plain_report_has_the_order_of_the_page():
+    lines = audit_report().markdown().splitlines()
+    titles = [line.removeprefix("## ") for line in lines if line.startswith("## ")]
+    assert titles == [
+        "What it keeps", "What each block knows", "What comes back", "Metrics", "Where the residue is", "Not assessed",
+        "What this does not show", "How it was made", "How to check it",
+    ]  # fmt: skip
+
+
+def test_hostile_names_are_text_everywhere():
+    page = audit_page(audit_report(HOSTILE[:3])) + study_page(study_records(HOSTILE))
+    assert "<script>alert" not in page
+    assert "<b>tags" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert page.count("<script>") == 2
+    assert "<script>" not in audit_report(HOSTILE[:3]).markdown()
+
+
+def test_pages_of_older_records_are_written_by_a_command(tmp_path, capsys):
+    shutil.copytree(
+        RECORDS / "controls",
+        tmp_path / "controls",
+        ignore=lambda _, names: [n for n in names if "seed1" in n],
+    )
+    assert main(["report", str(tmp_path / "controls")]) == 0
+    page = (tmp_path / "controls/report.html").read_text()
+    assert "bars met" in page
+    assert "Second Retrain" in page
+    assert "report.html" in capsys.readouterr().out
+    assert main(["report", str(tmp_path)]) == 3
+    assert main(["report", str(tmp_path / "nothing")]) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "folder", ["methods-class", "methods-random", "cifar10-idi-methods", "cifar10-methods-class"]
+)
+def test_older_studies_give_pages(tmp_path, folder):
+    shutil.copytree(RECORDS / folder, tmp_path / folder)
+    assert main(["report", str(tmp_path / folder)]) == 0
+    page = (tmp_path / folder / "report.html").read_text()
+    assert "COLA" in page or "Retrain" in page
+    assert len(page) < 1_500_000
+
+
+def test_reports_of_the_first_version_give_audit_pages():
+    path = next((RECORDS / "controls").glob("seed0-hd.json"))
+    page = audit_page(AuditReport.model_validate_json(path.read_text()))
+    assert "It no longer says it but still knows it" in page
+
+
+def test_three_good_answers_are_for_models_that_passed():
+    passing = {
+        "ua": 0.9,
+        "expected": 0.9,
+        "allowed": 0.1,
+        "half": 0.01,
+        "tolerance": 0.05,
+        "like": True,
+        "answers": False,
+    }
+    known = audit_report().idi.model_dump() | {"value": 0.1, "interval": (0.0, 0.2), "positive": 0.1}
+    for verdict, answer in (
+        ("FORGOTTEN", "No, like a model that never saw it"),
+        ("UNDETERMINED", "It is not clear"),
+    ):
+        report = audit_report(verdict=verdict, idi=known, likeness=passing)
+        assert [each.answer for each in facts(report)][1] == answer

@@ -1,0 +1,180 @@
+"""Pages in a real browser: Debian's Chromium, driven by playwright. Skipped where one of them is missing."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from planted_pages import HOSTILE, audit_report, record, study_records
+
+from residua.report.audit_data import AuditReport
+from residua.report.page import audit_page, controls_page, study_page
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="pages are tested in Chromium: apt-get install chromium"),
+    pytest.mark.skipif(
+        importlib.util.find_spec("playwright") is None,
+        reason="playwright is missing: pip install residua[dev]",
+    ),
+]
+RECORDS = Path(__file__).parents[2] / "records"
+KINDS = ("audit", "study", "controls")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A page of each kind, and two with hostile names."""
+    place = tmp_path_factory.mktemp("pages")
+    reports = [
+        AuditReport.model_validate_json(path.read_text())
+        for path in sorted((RECORDS / "controls").glob("seed[0-2]-*.json"))
+    ]
+    models = {role: record("m", 0, 1.0, tsne=True) for role in ("unlearned", "original", "reference")}
+    texts = {
+        "audit": audit_page(audit_report(), models),
+        "study": study_page(study_records(), "Study"),
+        "controls": controls_page(reports),
+        "hostile-audit": audit_page(audit_report(HOSTILE[:3])),
+        "hostile-study": study_page(study_records(HOSTILE), HOSTILE[0]),
+    }
+    for name, text in texts.items():
+        (place / f"{name}.html").write_text(text, "utf-8")
+    return place
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        )
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def opened(browser, folder):
+    """A function that opens a page, and afterwards holds it to have asked for nothing and said nothing."""
+    heard: list[str] = []
+    with contextlib.ExitStack() as stack:
+
+        @contextlib.contextmanager
+        def context(**how) -> Iterator:
+            made = browser.new_context(**how)
+            yield made
+            made.close()
+
+        def open_page(name: str, **how):
+            page = stack.enter_context(context(**how)).new_page()
+            page.on("console", lambda said: heard.append(f"console: {said.text}"))
+            page.on("pageerror", lambda error: heard.append(f"error: {error}"))
+            page.on("dialog", lambda dialog: (heard.append("dialog"), dialog.dismiss()))
+            page.on(
+                "request", lambda asked: None if asked.url.startswith("file:") else heard.append(asked.url)
+            )
+            page.goto((folder / f"{name}.html").as_uri())
+            return page
+
+        yield open_page
+    assert heard == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_opens_from_a_file_with_its_charts(opened, kind):
+    page = opened(kind)
+    drawn = page.evaluate(
+        "[...document.querySelectorAll('figure svg')].map(e => e.getBoundingClientRect()).filter(b => b.width > 200 && b.height > 60).length"
+    )
+    assert drawn >= {"audit": 4, "study": 4, "controls": 1}[kind]
+    assert page.evaluate("performance.getEntriesByType('navigation')[0].domInteractive") < 2000
+    unnamed = "[...document.querySelectorAll('figure svg')].filter(e => !e.getAttribute('aria-label')).length"
+    assert page.evaluate(unnamed) == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_phone_does_not_scroll_sideways(opened, kind):
+    page = opened(kind, viewport={"width": 390, "height": 800})
+    page.evaluate("document.querySelectorAll('details').forEach(e => { e.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_long_names_do_not_widen_a_phone(opened):
+    for name in ("hostile-audit", "hostile-study"):
+        page = opened(name, viewport={"width": 390, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_hostile_names_are_shown_and_nothing_runs(opened):
+    assert HOSTILE[0] in opened("hostile-audit").inner_text("body")
+    text = opened("hostile-study").inner_text("body")
+    assert all(name in text for name in HOSTILE)
+
+
+def test_a_heading_sorts_and_sorts_back(opened):
+    page = opened("study")
+    column = "[...document.querySelector('table.sortable').tBodies[0].rows].map(r => r.cells[0].innerText)"
+    place = page.evaluate(
+        "[...document.querySelector('table.sortable').tHead.rows[0].cells].findIndex(c => c.innerText.startsWith('IDI'))"
+    )
+    head = page.locator("table.sortable").first.locator("thead th").nth(place)
+    head.locator("button").focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate(column) == ["Retrain", "FT", "COLA", "HD", "Original"]
+    assert head.get_attribute("aria-sort") == "ascending"
+    page.keyboard.press("Enter")
+    assert page.evaluate(column)[0] == "Original"
+
+
+def test_the_picker_shows_and_hides_curves(opened):
+    page = opened("study")
+    shown = "[...document.querySelectorAll('#curves-of-0 [data-series]')].filter(e => getComputedStyle(e).display !== 'none').length"
+    assert page.evaluate(shown) == 5
+    page.locator(".picker input").first.uncheck()
+    assert page.evaluate(shown) == 4
+    page.get_by_role("button", name="None").click()
+    assert page.evaluate(shown) == 0
+
+
+def test_the_dark_scheme_applies_to_paper_and_figures(opened):
+    colours = """() => [getComputedStyle(document.documentElement).backgroundColor,
+        getComputedStyle(document.querySelector('figure svg text')).fill]"""
+    light, dark = (opened("audit", color_scheme=scheme).evaluate(colours) for scheme in ("light", "dark"))
+    assert light[0] == "rgb(254, 254, 254)"
+    assert dark[0] == "rgb(20, 24, 29)"
+    assert light[1] != dark[1]
+
+
+def test_details_open_by_keyboard_and_for_print(opened):
+    page = opened("audit")
+    page.locator("summary").first.focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.querySelector('details').open")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("document.querySelectorAll('details:not([open])').length") == 0
+    assert page.pdf().startswith(b"%PDF")
+
+
+AXE = [(kind, scheme) for kind in KINDS for scheme in ("light", "dark")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "scheme"), [AXE[0], *(pytest.param(*each, marks=pytest.mark.slow) for each in AXE[1:])]
+)
+def test_axe_finds_nothing_serious(opened, kind, scheme):
+    found = importlib.util.find_spec("axe_playwright_python")
+    if found is None or found.origin is None:
+        pytest.skip("axe-core is missing: pip install residua[dev]")
+    page = opened(kind, color_scheme=scheme)
+    page.evaluate("document.querySelectorAll('details').forEach(e => { e.open = true; })")
+    page.evaluate((Path(found.origin).parent / "axe.min.js").read_text())
+    violations = page.evaluate(
+        "axe.run().then(r => r.violations.map(v => [v.impact, v.id, v.nodes.slice(0, 3).map(n => n.html)]))"
+    )
+    assert [each for each in violations if each[0] in ("serious", "critical")] == []
