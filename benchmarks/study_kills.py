@@ -31,7 +31,7 @@ from residua.files import write_atomically
 from residua.record import software
 
 METHODS = ("HD", "FT", "GA", "SCRUB", "COLA", "Random")
-# Seconds from the start of a run, or from the last kill, to the next.
+# Seconds from when a run begins to work (imports are over), or from the last kill, to the next.
 GROUP, WORKER = (3.0, 45.0), (2.0, 20.0)
 TIMES = ("RTE",)
 
@@ -120,7 +120,10 @@ class Trial:
         folder = self.work / kind
         while (dealt := self.dealt(kind)) < count:
             chance = random.Random(f"{kind} {dealt}")
+            began = time.time()
             with self.running(folder) as process:
+                while process.poll() is None and not works(folder, began):
+                    time.sleep(0.05)
                 while process.poll() is None and self.dealt(kind) < count:
                     after = chance.uniform(*(GROUP if kind == "group" else WORKER))
                     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -151,6 +154,13 @@ def table(folder: Path) -> list[dict[str, Any]]:
     command = [sys.executable, "-c", code, "study", "table", str(folder), "--json"]
     rows = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["rows"]
     return [{name: value for name, value in row.items() if name not in TIMES} for row in rows]
+
+
+def works(folder: Path, since: float) -> bool:
+    """Whether a run has said since then where it is."""
+    with contextlib.suppress(OSError):
+        return (folder / "status.json").stat().st_mtime >= since
+    return False
 
 
 def at_work(folder: Path) -> list[str]:

@@ -128,8 +128,11 @@ class Run:
         while self._ready or self._running or self._elsewhere:
             self._give(crew, claims)
             if self._running:
-                for outcome in crew.wait():
+                outcomes = crew.wait()
+                for outcome in outcomes:
                     self._take(outcome, claims)
+                if not outcomes:  # a second has passed: whoever looks sees what is being made
+                    self._report("")
             elif self._elsewhere:
                 time.sleep(LOOK)
             if self._elsewhere and time.monotonic() - looked >= LOOK:
