@@ -27,3 +27,8 @@ def test_long_values_are_cut_for_a_sentence():
     was, now = Difference("x", "y" * 200, None).short()
     assert len(was) == 60
     assert now == "none"
+
+
+def test_whole_numbers_beyond_floating_point_are_compared():
+    assert differences({"seed": 10**400}, {"seed": 10**400}, tolerance=1e-6) == []
+    assert len(differences({"seed": 10**400}, {"seed": 1.5}, tolerance=1e-6)) == 1

@@ -30,9 +30,7 @@ def differences(left: Any, right: Any, *, tolerance: float = 0.0, place: str = "
     elif isinstance(left, list | tuple) and isinstance(right, list | tuple) and len(left) == len(right):
         pairs = [(str(i), *both) for i, both in enumerate(zip(left, right, strict=True))]
     else:
-        numbers = all(isinstance(side, int | float) and not isinstance(side, bool) for side in (left, right))
-        near = numbers and math.isclose(left, right, rel_tol=tolerance, abs_tol=tolerance * 1e-6)
-        return [] if left == right or near else [Difference(place, left, right)]
+        return [] if left == right or _near(left, right, tolerance) else [Difference(place, left, right)]
     return [
         difference
         for name, one, other in pairs
@@ -40,6 +38,14 @@ def differences(left: Any, right: Any, *, tolerance: float = 0.0, place: str = "
             one, other, tolerance=tolerance, place=f"{place}.{name}" if place else str(name)
         )
     ]
+
+
+def _near(left: Any, right: Any, tolerance: float) -> bool:
+    numbers = all(isinstance(side, int | float) and not isinstance(side, bool) for side in (left, right))
+    try:
+        return numbers and math.isclose(left, right, rel_tol=tolerance, abs_tol=tolerance * 1e-6)
+    except OverflowError:  # a whole number beyond all floating-point ones
+        return False
 
 
 def _short(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv as comma_separated
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,8 @@ from residua.data.task import Dataset
 from residua.errors import InputError
 from residua.limits import check
 
+# The name of a file, there or not; a number of a table is none.
+FILE = re.compile(r"\.[A-Za-z]\w*$")
 TEST = ("test", "val", "valid", "validation")
 Rows = list[tuple[Path, str]]
 
@@ -151,9 +154,9 @@ def _without_header(rows: list[list[str]], path: Path) -> list[list[str]]:
     """A first line that names no file is a line of names, if the second names one."""
     if len(rows) > 1 and not (path.parent / rows[0][0]).is_file() and (path.parent / rows[1][0]).is_file():
         return rows[1:]
-    if not any((path.parent / row[0]).is_file() for row in rows):
+    if not any(FILE.search(row[0]) or (path.parent / row[0]).is_file() for row in rows):
         raise InputError(
-            f"{path} names no image file that is there in its first column, where {rows[0][0]!r} stands; write the path of an "
+            f"{path} names no image file in its first column, where {rows[0][0]!r} stands; write the path of an "
             f"image and its label in every line. {ELSEWHERE}"
         )
     return rows
