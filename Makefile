@@ -30,7 +30,7 @@ test-slow: $(MODELS)
 test-portable: $(MODELS)
 	@for processor in $(PROCESSORS); do for threads in $(THREADS); do \
 		echo "== $$processor OMP_NUM_THREADS=$$threads"; \
-		env $$processor OMP_NUM_THREADS=$$threads $(BIN)/python -m pytest -q -m "not slow" $(NUMERICAL) || exit 1; \
+		env $$processor OMP_NUM_THREADS=$$threads $(BIN)/python -m pytest -q -m "not slow" -n 2 --dist loadfile $(NUMERICAL) || exit 1; \
 	done; done
 
 check: $(STAMP)

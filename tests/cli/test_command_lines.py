@@ -43,6 +43,7 @@ def test_every_command_that_trains_takes_a_device_and_a_network(name):
 # What lets a command fail before any work, whatever else was typed, because the last word counts.
 SMALL = ["--data", "mnist:data"]
 FATAL = {
+    ("report",): [["nowhere"], ["file"], ["data"]],
     ("demo",): [["--out", "file/below"], ["--seed", "many"]],
     ("train",): [[*SMALL, "--network", "nonet"], ["--data", "nonsense"], ["--out", "file/below.safetensors"]],
     ("measure",): [[*SMALL, "file"], [*SMALL, "nowhere"], ["--data", "mnist:nowhere"]],
