@@ -21,7 +21,7 @@ demo: $(STAMP)
 	$(BIN)/residua demo --out demo
 
 test: $(MODELS)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --durations=20 --durations-min=3
 
 test-slow: $(MODELS)
 	$(BIN)/python -m pytest -m slow

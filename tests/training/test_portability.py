@@ -45,8 +45,10 @@ print("equal")
 """
 
 
-@pytest.mark.parametrize("threads", ["1", "2"])
-@pytest.mark.parametrize("isa", ["AVX2", None])
+@pytest.mark.parametrize(
+    ("isa", "threads"),
+    [("AVX2", "1"), ("AVX2", "2"), (None, "1"), pytest.param(None, "2", marks=pytest.mark.slow)],
+)
 def test_gradients_of_narrow_networks_are_right_and_in_bounds(isa, threads):
     environment = {name: value for name, value in os.environ.items() if name != "ONEDNN_MAX_CPU_ISA"}
     environment |= {"MALLOC_CHECK_": "3"} | ({"ONEDNN_MAX_CPU_ISA": isa} if isa else {})
