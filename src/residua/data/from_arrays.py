@@ -83,9 +83,10 @@ def _notes(labels: Tensor, names: Sequence[str], count: int, name: str) -> tuple
     first = int(labels.min())
     if first == 0 or names:
         return ()
+    empty = "class 0 has" if first == 1 else f"the classes 0 to {first - 1} have"
     return (
-        f"the labels of {name} run from {first} to {int(labels.max())}, so the classes 0 to {first - 1} of the {count} have "
-        f"no images; if the model counts from 0, subtract {first} from the labels",
+        f"the labels of {name} run from {first} to {int(labels.max())}, so {empty} no images, of {count} classes; if the model "
+        f"counts from 0, subtract {first} from the labels",
     )
 
 
