@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 MODELS := $(VENV)/.installed-models
+SITE := $(VENV)/.installed-docs
 
-.PHONY: demo test test-slow test-portable check audit bench clean
+.PHONY: demo docs test test-slow test-portable check audit bench results clean
 
 # What computes: training, methods, measures (the estimator among them), networks and their cutting into blocks.
 # Readers, tables and commands do no floating-point work of their own, and are left to `make test`.
@@ -13,17 +14,25 @@ NUMERICAL := tests/training tests/unlearn tests/measure tests/test_device.py tes
 	tests/models/test_networks.py
 # PyTorch's own kernels (ATEN_CPU_CAPABILITY) and oneDNN's (ONEDNN_MAX_CPU_ISA), held to the same instructions: the
 # least that every 64-bit processor has, AVX2, and all that this machine has.
-PROCESSORS := "ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41" "ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2" \
-	"-u ATEN_CPU_CAPABILITY -u ONEDNN_MAX_CPU_ISA"
+PROCESSORS := "ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2" "-u ATEN_CPU_CAPABILITY -u ONEDNN_MAX_CPU_ISA" \
+	"ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41"
 THREADS := 1 2
 
 demo: $(STAMP)
 	$(BIN)/residua demo --out demo
 
+# The site of the documentation; a warning is an error, and nothing is downloaded.
+docs: $(SITE)
+	$(BIN)/python -m sphinx -W --keep-going -q -E -a -b html -d build/doctrees -c docs . build/site
+	@echo "The site is in build/site/; open build/site/index.html."
+
+# Threads that wait sleep after a moment: where others work too, spinning costs many times what it saves.
+export GOMP_SPINCOUNT ?= 2000
+
 test: $(MODELS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --durations=20 --durations-min=3
 
-test-slow: $(MODELS)
+test-slow: $(MODELS) $(SITE)
 	$(BIN)/python -m pytest -m slow
 
 # The same tests on every kind of processor that this one can pass for, with one and two threads.
@@ -34,8 +43,8 @@ test-portable: $(MODELS)
 	done; done
 
 check: $(STAMP)
-	$(BIN)/ruff format --check src tests benchmarks examples
-	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples docs
+	$(BIN)/ruff check src tests benchmarks examples docs
 	$(BIN)/mypy
 
 # Known holes in what is installed. pip-audit has a place of its own; local versions (+cpu) are not in its database.
@@ -45,6 +54,10 @@ audit: $(STAMP)
 	  $(BIN)/python -m pip list --format=freeze --exclude-editable | sed 's/+[a-z0-9.]*$$//' > $(VENV)/audit/installed.txt && \
 	  $(VENV)/audit/bin/pip-audit --strict --no-deps --disable-pip -r $(VENV)/audit/installed.txt; \
 	else echo "pip-audit cannot be had here: nothing was audited" >&2; fi
+
+# RESULTS.md and docs/figures/ from records/ alone: nothing is trained.
+results: $(STAMP)
+	$(BIN)/python docs/make_results.py
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/startup.py
@@ -65,5 +78,10 @@ $(MODELS): $(STAMP)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[models]"
 	touch $@
 
+# Sphinx, for the site alone.
+$(SITE): $(STAMP)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[docs]"
+	touch $@
+
 clean:
-	rm -rf $(VENV) demo benchmarks/*.safetensors build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo benchmarks/*.safetensors build dist docs/api .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -17,7 +17,7 @@ from residua.record import Record
 from residua.report.table import setting_line
 
 ROOT = Path(__file__).resolve().parents[1]
-RECORDS = ROOT / "records/cifar10-idi-methods"
+RECORDS = ROOT / "records/methods-class"
 PICTURE = ROOT / "docs/picture.svg"
 # From the one that knows most; colours that stay apart for most kinds of colour blindness, and in grey.
 MODELS = {"Original": "#222222", "HD": "#d55e00", "COLA": "#56b4e9", "Retrain": "#0072b2"}
@@ -65,10 +65,10 @@ def draw(folder: Path, path: Path) -> None:
     knows.set(title="What its blocks know", ylabel="information, nats", ylim=(0, top))
     knows.set_xticks(range(len(blocks)), [f"block {b}" for b in blocks])
     figure.legend(*knows.get_legend_handles_labels(), loc="outside upper center", ncols=4, frameon=False)
-    first = by_label["Original"][0]
-    figure.supxlabel(
-        f"{setting_line(first)}; {'one training' if seeds == 1 else f'mean of {seeds} trainings'}", fontsize=8
-    )
+    setting = setting_line(by_label["Original"][0])
+    if seeds > 1:
+        setting = f"{setting.split(', seed ')[0]}; mean of {seeds} trainings"
+    figure.supxlabel(setting, fontsize=8)
     # No date and no version of matplotlib: the same records draw the same file.
     figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None})
 

@@ -175,3 +175,17 @@ def test_the_memory_budget_follows_the_container(monkeypatch, limit, expected):
     monkeypatch.setattr(device, "Path", lambda _: SimpleNamespace(read_text=read_text))
     quarter = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4
     assert memory_budget() == (quarter if expected is None else expected)
+
+
+def test_threads_that_wait_go_to_sleep_unless_the_user_says_otherwise(monkeypatch):
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.delenv(name, raising=False)
+    device.share_cores()
+    assert os.environ["GOMP_SPINCOUNT"] == "2000"
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
+    device.share_cores()
+    assert os.environ["GOMP_SPINCOUNT"] == "7"
+    monkeypatch.delenv("GOMP_SPINCOUNT")
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    device.share_cores()
+    assert "GOMP_SPINCOUNT" not in os.environ

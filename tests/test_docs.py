@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 from pathlib import Path
+
+import jsonschema
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -67,3 +71,52 @@ def test_the_picture_shows_what_its_records_say(tmp_path):
     ]
     assert {"Original", "Retrain", "HD", "COLA"} <= set(texts[0])
     assert texts[0] == texts[1], "run: python docs/make_picture.py"
+
+
+def test_the_schemas_are_what_the_program_writes():
+    made = script("make_schemas")
+    found = {path.name: path.read_text(encoding="utf-8") for path in made.FOLDER.glob("*.json")}
+    assert found == {name: made.text(schema) for name, schema in made.schemas().items()}, (
+        "run: python docs/make_schemas.py"
+    )
+
+
+def test_committed_reports_and_records_are_what_the_schemas_say():
+    schemas = {
+        name: jsonschema.Draft202012Validator(schema)
+        for name, schema in script("make_schemas").schemas().items()
+    }
+    for validator in schemas.values():
+        validator.check_schema(validator.schema)
+    seen = 0
+    for path in (ROOT / "records").rglob("*.json"):
+        body = json.loads(path.read_text(encoding="utf-8"))
+        kind = (
+            "report-1.json"
+            if "verdict" in body
+            else "record-2.json"
+            if body.get("schema_version") == 2
+            else None
+        )
+        if kind:
+            seen += 1
+            assert [(list(e.path), e.message) for e in schemas[kind].iter_errors(body)] == [], path
+    assert seen > 50
+
+
+def test_the_schemas_refuse_what_they_do_not_know():
+    schema = script("make_schemas").schemas()["report-1.json"]
+    body = json.loads(next((ROOT / "records/controls").glob("*.json")).read_text(encoding="utf-8"))
+    for wrong in (body | {"verdict": "CERTIFIED"}, body | {"more": 1}, body | {"schema_version": 2}):
+        assert not jsonschema.Draft202012Validator(schema).is_valid(wrong)
+
+
+def test_the_citation_names_this_version_and_the_paper_of_the_readme():
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'version = "{cited["version"]}"' in project
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    paper = cited["preferred-citation"]
+    assert paper["title"] in readme
+    names = " and ".join(f"{each['family-names']}, {each['given-names']}" for each in paper["authors"])
+    assert f"{{{names}}}" in readme

@@ -158,3 +158,16 @@ def test_files_that_cannot_be_used_are_refused_by_name(file, capsys, text, sente
     assert file.name in said
     assert main(["list", "--plugin", str(file.with_suffix(".txt"))]) == 3
     assert "is not a Python file" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_longer_in_use_explains_nothing(tmp_path):
+    path = tmp_path / "leaving.py"
+    path.write_text(FILE.replace('"Dimming"', '"Leaving"').replace('"gloom"', '"leaving gloom"'))
+    with plugins.using([path]):
+        measures()
+        assert any(
+            entry.name == "leaving gloom" for each in plugins.explanations().values() for entry in each
+        )
+    assert not any(
+        entry.name == "leaving gloom" for each in plugins.explanations().values() for entry in each
+    )

@@ -541,3 +541,12 @@ def test_a_changed_version_1_is_noticed(tmp_path):
     path.write_text(path.read_text().replace("0.5", "0.6", 1))
     with pytest.raises(DamagedRecord, match="does not match its hash"):
         rs.Record.read(path)
+
+
+@pytest.mark.parametrize("odd", ["x", 7, [], {"measure": "x"}, {"measure": ["x"]}])
+def test_a_measure_that_is_something_else_is_damage_and_no_crash(tmp_path, odd):
+    """Its hash fits: somebody wrote it so."""
+    for label in ("mia", "information"):
+        with pytest.raises(DamagedRecord, match=r"old.json is damaged") as caught:
+            rs.Record.read(version_1(tmp_path, measures={label: odd}))
+        assert "\n" not in str(caught.value)

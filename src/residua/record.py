@@ -207,9 +207,9 @@ def _beside(folder: Path, name: str, hashes: dict[str, str]) -> Path:
 def _arrays_before(path: Path) -> Path | None:
     """The arrays of the record that is about to be replaced."""
     try:
-        hashes = json.loads(path.read_text(encoding="utf-8"))["arrays"]
+        hashes = json.loads(read_bytes(path, "a record", "text"))["arrays"]
         return _beside(path.parent, path.stem, hashes) if hashes else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (InputError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -101,6 +101,7 @@ def _forked(tasks: Sequence[Callable[[], T]], count: int, begin: Callable[[range
 
 def _start(tasks: Sequence[Callable[[], Any]], positions: Sequence[int]) -> tuple[int, int]:
     reading, writing = os.pipe()
+    parent = os.getpid()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # OpenMP's threads sleep; a copy never uses them
         pid = os.fork()
@@ -109,7 +110,7 @@ def _start(tasks: Sequence[Callable[[], Any]], positions: Sequence[int]) -> tupl
         return pid, reading
     try:
         os.close(reading)
-        _end_with_parent()
+        _end_with(parent)
         with os.fdopen(writing, "wb") as stream, _one_thread():
             # A pipe holds little and the parent reads late, so all work is done before anything is written.
             for result in [(position, tasks[position]()) for position in positions]:
@@ -121,9 +122,11 @@ def _start(tasks: Sequence[Callable[[], Any]], positions: Sequence[int]) -> tupl
         os._exit(0)
 
 
-def _end_with_parent() -> None:
-    """Ask Linux to end this copy when its parent ends, however that happens."""
+def _end_with(parent: int) -> None:
+    """Ask Linux to end this copy when its parent ends, however that happens; at once if that was before the question."""
     import ctypes
 
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL("libc.so.6").prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
+        ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
+    if os.getppid() != parent:
+        os._exit(1)

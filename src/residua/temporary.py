@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import socket
 import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
+
+from residua.texts import slug
 
 try:
     import fcntl
@@ -21,10 +24,13 @@ LOCK = ".in-use"
 
 
 @contextlib.contextmanager
-def temporary_folder() -> Iterator[Path]:
-    """A folder that is gone afterwards. While this process lives it holds a lock, which dies with it."""
-    remove_abandoned()
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+def temporary_folder(beside: Path | None = None) -> Iterator[Path]:
+    """A folder that is gone afterwards. While this process lives it holds a lock, which dies with it.
+
+    It is in the place for temporary files or, where workers on other machines must see it, in the folder `beside`.
+    """
+    remove_abandoned(beside)
+    folder = Path(tempfile.mkdtemp(prefix=_prefix(beside), dir=beside))
     with (folder / LOCK).open("wb") as held:
         _locked(held)
         try:
@@ -33,11 +39,16 @@ def temporary_folder() -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def remove_abandoned() -> None:
-    """Remove the folders of processes that were killed."""
+def _prefix(beside: Path | None) -> str:
+    """In a place that machines share, whose folder it is: not every file system shows locks to other machines."""
+    return PREFIX if beside is None else f".{PREFIX}{slug(socket.gethostname())}-"
+
+
+def remove_abandoned(beside: Path | None = None) -> None:
+    """Remove the folders of processes of this machine that were killed."""
     if fcntl is None:
         return
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+    for folder in Path(beside or tempfile.gettempdir()).glob(f"{_prefix(beside)}*"):
         with contextlib.suppress(OSError):
             if _ours(folder) and not _in_use(folder):
                 shutil.rmtree(folder, ignore_errors=True)

@@ -25,6 +25,7 @@ def duration(seconds: float) -> str:
 
 
 def slug(label: str) -> str:
-    """A label as the name of a file or a record: COLA+ becomes cola-plus, `my model.v2` my-model.v2."""
-    name = re.sub(r"[^a-z0-9._-]+", "-", label.lower().replace("+", " plus"))
+    """A label as the name of a file or a record: COLA+ becomes cola-plus, FT* ft-star, `my model.v2` my-model.v2."""
+    spelt = label.lower().replace("+", " plus").replace("*", " star")
+    name = re.sub(r"[^a-z0-9._-]+", "-", spelt)
     return name.strip("-._") or "model"

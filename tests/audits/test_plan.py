@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -61,6 +62,12 @@ def test_what_is_not_a_plan_is_refused(tmp_path):
     for name in ("x.json", "nowhere.json"):
         with pytest.raises(rs.InputError, match="plan"):
             Plan.read(tmp_path / name)
+    (tmp_path / "deep.json").write_text("[" * 200_000)
+    with pytest.raises(rs.InputError, match=r"deep.json is not a plan"):
+        Plan.read(tmp_path / "deep.json")
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(rs.InputError, match="a pipe, a socket or a device"):
+        Plan.read(tmp_path / "pipe.json")
 
 
 def test_a_plan_from_the_command_line_binds_the_audit(truths, stripes, tmp_path, monkeypatch, capsys):

@@ -487,7 +487,7 @@ def test_training_writes_a_checkpoint_and_a_record_and_nothing_else(trained):
     }  # fmt: skip
     model = rs.load(trained / "deep/original.safetensors")
     assert model.architecture == {
-        "network": "resnet18", "classes": 10, "channels": 1, "width": 2, "stem": "cifar",
+        "network": "resnet18", "classes": 10, "channels": 1, "width": 2, "stem": "imagenet",
     }  # fmt: skip
 
 
@@ -637,7 +637,7 @@ def mirror(idx_folder, monkeypatch) -> Iterator[str]:
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.setenv(name, "127.0.0.1")
     sources = tuple(
-        Source(f"http://127.0.0.1:9/{path.name}", path.name, hashlib.md5(path.read_bytes()).hexdigest())
+        Source(f"http://127.0.0.1:9/{path.name}", path.name, hashlib.sha256(path.read_bytes()).hexdigest())
         for path in sorted(idx_folder.iterdir())
     )
     monkeypatch.setitem(SOURCES, "mnist", sources)

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
 import sys
+from pathlib import Path
+from xml.etree import ElementTree
 
+import jsonschema
 import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
@@ -17,6 +21,7 @@ from residua.record import Record
 from residua.report import AuditReport, audit_report
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
@@ -68,6 +73,61 @@ def test_the_exit_code_is_the_verdicts(place, capsys, name, word, code):
     assert "says verdict = 'OVER_UNLEARNED', but the records give" in capsys.readouterr().out
 
 
+def test_an_audit_goes_to_ci_a_model_card_and_a_signer(place, capsys):
+    assert audit("hd", "--out", "audit", "--junit", "ci/junit.xml", "--tsne", "--budget", "1h") == 1
+    tree = ElementTree.fromstring((place / "ci/junit.xml").read_text())
+    assert tree.find("testsuite/testcase[@name='verdict']/failure").get("type") == "SHALLOW"
+    assert float(tree.get("time")) > 0
+    assert "How the encoders see the samples" in (place / "audit/report.html").read_text()
+    report = json.loads((place / "audit/report.json").read_text())
+    jsonschema.validate(report, schema("report-1"))
+    for path in (place / "audit/records").glob("*.json"):
+        jsonschema.validate(json.loads(path.read_text()), schema("record-2"))
+    assert main(["card", "audit", "--out", "card.md"]) == 0
+    assert "**SHALLOW**" in (place / "card.md").read_text()
+    capsys.readouterr()
+    assert main(["attest", "audit"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    jsonschema.validate(told, schema("statement-1"))
+    (subject,) = told["subject"]
+    file = hashlib.sha256((place / "hd.safetensors").read_bytes()).hexdigest()
+    assert subject["name"] == "hd.safetensors"
+    assert subject["digest"] == {"sha256": file, "residuaWeights": report["models"]["unlearned"]}
+    digest = hashlib.sha256((place / "audit/report.json").read_bytes()).hexdigest()
+    assert told["predicate"]["report"] == {"sha256": digest, "schemaVersion": 1}
+    assert told["predicate"]["records"]["original"] == {"sha256": report["records"]["original"]}
+    assert told["predicate"]["rules"] == report["settings"]
+    assert main(["figure", "idi", "audit", "--out", "idi.pdf"]) == 0
+    assert main(["figure", "tsne", "audit/report.json", "--out", "tsne.svg"]) == 0
+    assert main(["figure", "recovery", "audit", "--out", "no.pdf"]) == 3
+    assert (place / "idi.pdf").read_bytes().startswith(b"%PDF")
+    assert not (place / "no.pdf").exists()
+
+
+def test_a_report_that_does_not_follow_is_not_passed_on(place, capsys):
+    assert audit("hd", "--out", "audit") == 1
+    report = json.loads((place / "audit/report.json").read_text())
+    (place / "audit/report.json").write_text(json.dumps(report | {"verdict": "FORGOTTEN"}))
+    capsys.readouterr()
+    for command in ("card", "attest"):
+        assert main([command, "audit", "--out", "told"]) == 3
+        shown = capsys.readouterr()
+        assert "says verdict = 'FORGOTTEN', but the records give 'SHALLOW'" in shown.err
+        assert shown.out == ""
+    assert not (place / "told").exists()
+
+
+def test_bad_input_writes_no_junit(place, capsys):
+    assert audit("nobody", "--junit", "junit.xml") == 3
+    assert not (place / "junit.xml").exists()
+    assert audit("hd", "--junit", "hd.safetensors/junit.xml") == 3
+    assert "cannot be written" in capsys.readouterr().err.splitlines()[-1]
+
+
+def schema(name: str) -> dict:
+    return json.loads((ROOT / f"docs/schemas/{name}.json").read_text())
+
+
 def test_undetermined_is_two(place, capsys):
     assert audit("retrain", reference="none") == 2
     assert "# UNDETERMINED" in capsys.readouterr().out
@@ -92,8 +152,15 @@ def test_saved_outputs_are_audited_without_data(place, truths, stripes, capsys):
         arrays = {f"{split}_logits": logits(truths[name], of).numpy() for split, of in task.splits.items()}
         np.savez(f"{name}.npz", **arrays)
     files = ["--original", "original.npz", "--reference", "reference.npz", "--outputs"]
-    assert main(["audit", *files, "--unlearned", "hd.npz"]) == 2
-    assert "white-box: not assessed" in capsys.readouterr().out
+    assert main(["audit", *files, "--unlearned", "hd.npz", "--out", "audit"]) == 2
+    assert "white-box: not assessed" in (place / "audit/report.md").read_text()
+    capsys.readouterr()
+    assert main(["attest", "audit"]) == 0
+    (subject,) = json.loads(capsys.readouterr().out)["subject"]
+    assert subject["name"] == "hd.npz"
+    assert set(subject["digest"]) == {"sha256", "residuaOutputs"}
+    assert main(["figure", "idi", "audit", "--out", "idi.pdf"]) == 3
+    assert "do not hold an IDI" in capsys.readouterr().err
     assert main(["audit", *files, "--unlearned", "original.npz"]) == 1
 
 

@@ -164,7 +164,7 @@ def test_a_vit_at_full_scale_needs_weights_to_start_from(place, capsys):
 
 def test_the_hash_of_what_a_training_started_from_is_in_its_record(place):
     with rs.seeded(0):
-        rs.save(rs.networks.resnet18(classes=7, channels=3, width=2), "start.safetensors")
+        rs.save(rs.networks.resnet18(classes=7, channels=3, width=2, stem="imagenet"), "start.safetensors")
     run(
         "train", *DATA, *QUICK, "--epochs", "1", "--width", "2", "--init", "start.safetensors",
         "--out", "o.safetensors", "--record", "o.json",

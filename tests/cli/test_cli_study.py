@@ -76,6 +76,21 @@ def test_a_study_is_planned_run_looked_at_and_kept_in_order(run):
     assert "0 cells computed, 14 found" in run("run", "--jobs", "1", "--seeds", "2", epochs=2)[2]
 
 
+def test_damaged_files_beside_the_cells_are_one_sentence_and_the_next_run_mends_them(run, tmp_path):
+    words = ["run", "--jobs", "1", "--method", "HD"]
+    run(*words)
+    for name, asks in (("status.json", ["status"]), ("keys.json", ["why", "seed0-hd"])):
+        for damage in ("{", "[1]", '{"a": 1}', "[" * 100_000):
+            (tmp_path / "runs" / name).write_text(damage)
+            code, _, err = run(*asks)
+            assert code == 3
+            assert f"{name} is damaged" in err
+            assert run("prune", "--dry-run")[0] == 3
+            if name == "keys.json" and damage != '{"a": 1}':
+                assert run("table")[0] == 3
+        assert run(*words)[0] == run(*asks)[0] == run("table")[0] == run("prune", "--dry-run")[0] == 0
+
+
 def test_what_fails_is_named_and_the_exit_code_says_so(run, monkeypatch):
     from residua.unlearn import HeadDistillation
 
@@ -96,7 +111,7 @@ def test_what_fails_is_named_and_the_exit_code_says_so(run, monkeypatch):
         (["run", "nothing", "--out", "x"], "there is no study 'nothing'"),
         (["run", "small", "--out", "x"], "--data cifar10:DIR"),
         (["status", "nowhere"], "holds no study"),
-        (["table", "nowhere"], "holds no study"),
+        (["table", "nowhere"], "is not a folder"),
         (["check", "nowhere"], "holds no study"),
         (["prune", "nowhere"], "holds no study"),
         (["why", "nowhere", "seed0-hd"], "holds no study"),

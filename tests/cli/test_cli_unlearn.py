@@ -93,7 +93,11 @@ def test_random_is_not_what_original_began_with(folder):
     ("method", "more", "sentence"),
     [
         ("Amnesia", [], "method 'Amnesia' is unknown; choose one of Original, Retrain, Random, HD"),
-        ("FT", ["--gamma", "1"], "FT has no setting gamma; its settings are epochs, lr, batch, crop, flip"),
+        (
+            "FT",
+            ["--gamma", "1"],
+            "FT has no setting gamma; its settings are epochs, lr, batch, schedule, crop, flip",
+        ),
         ("FT", ["--lr", "-1"], "lr is -1.0, expected 0 or more"),
         ("COLA", ["--views", "3"], "views is 3, expected 1 to 2"),
         ("EU-5", ["--k", "99"], "k is 99, expected 1 to 21"),
@@ -188,8 +192,8 @@ def test_tune_tries_the_recipe_first_and_refuses_what_it_cannot_do(folder, capsy
     assert main([*arguments, "--trials", "1"]) == 0
     assert f"with epochs={recipe['epochs']}, lr={recipe['lr']:.3g}" in capsys.readouterr().err
     assert main([*arguments, "--trials", "0"]) == 3
-    assert main(["tune", "SSD", *arguments[2:]]) == 3
-    assert "SSD has no setting that may be tuned" in capsys.readouterr().err
+    assert main(["tune", "Original", *arguments[2:]]) == 3
+    assert "Original has no setting that may be tuned" in capsys.readouterr().err
     assert main([*arguments[:4], *arguments[6:]]) == 3
     assert "--original and --reference belong together" in capsys.readouterr().err
 

@@ -40,10 +40,27 @@ def test_every_command_that_trains_takes_a_device_and_a_network(name):
     assert {"--device", "--network"} <= options
 
 
+def test_every_command_that_opens_data_says_how_images_are_shown_and_no_other():
+    """`ulira --size` is that of its forget sets; for images `--data NAME:PLACE?size=32` says it there."""
+    opens = [name for name, parameters in COMMANDS.items() if any(p.name == "data" for p in parameters)]
+    shows = [name for name, parameters in COMMANDS.items() if any("--mean" in p.opts for p in parameters)]
+    assert shows == opens
+    assert {("audit",), ("study", "run"), ("study", "plan"), ("data", "show"), ("ulira",), ("plan",)} <= {
+        *opens
+    }
+    assert ("recipes",) not in opens
+    for name in opens:
+        options = {option for parameter in COMMANDS[name] for option in parameter.opts}
+        assert {"--size", "--mean", "--std", "--normalise", "--dataset-name"} <= options, name
+
+
 # What lets a command fail before any work, whatever else was typed, because the last word counts.
 SMALL = ["--data", "mnist:data"]
 FATAL = {
     ("report",): [["nowhere"], ["file"], ["data"]],
+    ("card",): [["nowhere"], ["file"], ["data"], ["--out", "file/below"]],
+    ("attest",): [["nowhere"], ["file"], ["data"], ["--out", "file/below"]],
+    ("figure",): [["nowhere"], ["file"], ["data"], ["--out", "file/below.pdf"], ["--against", "nonsense"]],
     ("demo",): [["--out", "file/below"], ["--seed", "many"]],
     ("train",): [[*SMALL, "--network", "nonet"], ["--data", "nonsense"], ["--out", "file/below.safetensors"]],
     ("measure",): [[*SMALL, "file"], [*SMALL, "nowhere"], ["--data", "mnist:nowhere"]],
@@ -76,6 +93,7 @@ FATAL = {
     ("plan",): [[*SMALL, "--original", "nowhere"], ["--data", "nonsense"], ["--out", "file/below"]],
     ("controls",): [["--data", "nonsense"], ["--out", "file/below"], ["--margin", "1"]],
     ("verify",): [["nowhere", "file"]],
+    ("reproduce",): [["--records", "nowhere"], ["--out", "x.gif"], ["--scale", "huge"]],
     ("calibrate",): [["--only", "nonsense"], ["--out", "file/below"], ["--repeats", "1"]],
     ("study", "run"): [["--out", "file/below"], ["--engine", "nonsense"]],
     ("study", "plan"): [["--jobs", "0"]],
@@ -118,6 +136,7 @@ WORDS = {
     "--only": ["nonsense", ""],
     "--budget": ["90s", "10m", "1e9h", "-1m", "m", ""],
     "--of-class": ["all", "6", "shirt", ""],
+    "--against": ["TA", "RTE", "nonsense", ""],
     "--variance": ["example", "shared", "none"],
 }  # fmt: skip
 PATHS = [
@@ -134,7 +153,17 @@ PATHS = [
     "X y.json",
     "a" * 300,
 ]
-for option in ("--out", "--plan", "--record", "--to", "--original", "--reference", "--unlearned"):
+for option in (
+    "--out",
+    "--junit",
+    "--plan",
+    "--record",
+    "--to",
+    "--original",
+    "--reference",
+    "--unlearned",
+    "--records",
+):
     WORDS[option] = PATHS
 NUMBERS = st.integers(-1, 9).map(str) | st.sampled_from(["0.5", "nan", "-inf", "1e999", "9" * 30, "-0"])
 

@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import residua as rs
 from residua import measure, unlearn
 from residua.cli import PANELS, PLACES, declared, loaded, main
 from residua.compare import explanations
@@ -60,17 +62,27 @@ def test_looking_up_does_not_import_torch(words):
 
 
 def test_verifying_an_audit_does_not_import_torch(tmp_path):
-    """A whole one, not a folder that holds none."""
-    report = json.loads(next((ROOT / "records" / "controls").glob("seed0-hd.json")).read_text())
-    assert report["records"]  # what an audit's folder holds, without its records
-    (tmp_path / "report.json").write_text(json.dumps(report))
+    """A whole one with its page, all of whose numbers are computed again."""
+    random = np.random.default_rng(0)
+    saved = {}
+    for role, shift in (("original", 2.0), ("unlearned", 1.0), ("reference", 0.0)):
+        labels = np.arange(80) % 2
+        arrays = {"block5": random.normal(size=(80, 3)) + shift * labels[:, None], "labels": labels}
+        for split in ("forget", "retain", "test"):
+            arrays |= {f"{split}_logits": random.normal(size=(40, 4)), f"{split}_labels": np.arange(40) % 4}
+        np.savez(tmp_path / f"{role}.npz", **arrays)
+        saved[role] = rs.read_saved(tmp_path / f"{role}.npz")
+    rs.audit(**saved).save(tmp_path / "audit")
+    assert (tmp_path / "audit/report.html").exists()
     code = "import sys; from residua.cli import main; code = main(sys.argv[1:]); "
     code += "sys.exit(9 if 'torch' in sys.modules else code)"
-    done = subprocess.run(
-        [sys.executable, "-c", code, "verify", str(tmp_path)], capture_output=True, text=True
-    )
-    assert done.returncode == 1, done.stderr
-    assert "record" in done.stdout
+    for change, expected in ((1.0, 0), (0.5, 1)):
+        report = json.loads((tmp_path / "audit/report.json").read_text())
+        report["metrics"]["unlearned"]["UA"] *= change
+        (tmp_path / "audit/report.json").write_text(json.dumps(report))
+        words = ["verify", str(tmp_path / "audit")]
+        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+        assert done.returncode == expected, done.stdout + done.stderr
 
 
 def test_help_takes_well_under_a_second_of_processor_time():

@@ -147,3 +147,11 @@ def test_of_very_many_samples_normal_draws_give_the_interval_of_resampling(monke
     width = slow.interval[1] - slow.interval[0]
     assert fast.interval == pytest.approx(slow.interval, abs=0.1 * width)
     assert fast.block_intervals[5] == pytest.approx(slow.block_intervals[5], abs=0.1 * width)
+
+
+def test_draws_of_the_bootstrap_are_means_of_resampled_rows():
+    information = importlib.import_module("residua.compare.information")
+    table = np.random.default_rng(1).normal(size=(37, 3))
+    drawn = information._resampled(list(table.T), np.random.default_rng(5))
+    rows = np.random.default_rng(5).integers(0, 37, (information.DRAWS, 37))
+    assert np.allclose(np.stack(drawn, axis=1), table[rows].mean(axis=1), rtol=0, atol=1e-12)

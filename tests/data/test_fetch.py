@@ -71,7 +71,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     with Server(BODY) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
-        source = Source(f"{server.url}/file.bin", "file.bin", hashlib.md5(BODY).hexdigest())
+        source = Source(f"{server.url}/file.bin", "file.bin", hashlib.sha256(BODY).hexdigest())
         monkeypatch.setitem(SOURCES, "test", (source,))
         yield server
         server.shutdown()
@@ -139,7 +139,7 @@ def test_a_complete_part_needs_no_server(server: Server, tmp_path: Path) -> None
 
 def test_a_part_of_something_else_is_deleted_and_the_next_fetch_works(server: Server, tmp_path: Path) -> None:
     (tmp_path / "file.bin.part").write_bytes(b"x" * 1000)
-    with pytest.raises(InputError, match=r"gave a file with MD5 .* so it was deleted"):
+    with pytest.raises(InputError, match=r"gave a file with SHA-256 .* so it was deleted"):
         fetch("test", tmp_path)
     assert list(tmp_path.iterdir()) == []
     fetch("test", tmp_path)
@@ -148,13 +148,13 @@ def test_a_part_of_something_else_is_deleted_and_the_next_fetch_works(server: Se
 
 def test_a_wrong_file_is_not_kept(server: Server, tmp_path: Path) -> None:
     server.body = BODY[:-1] + b"?"
-    with pytest.raises(InputError, match=f"{server.url}/file.bin gave a file with MD5"):
+    with pytest.raises(InputError, match=f"{server.url}/file.bin gave a file with SHA-256"):
         fetch("test", tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_mirror(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    nowhere = Source("http://127.0.0.1:9/file.bin", "file.bin", hashlib.md5(BODY).hexdigest())
+    nowhere = Source("http://127.0.0.1:9/file.bin", "file.bin", hashlib.sha256(BODY).hexdigest())
     monkeypatch.setitem(SOURCES, "test", (nowhere,))
     with pytest.raises(InputError, match=r"http://127.0.0.1:9/file.bin could not be downloaded .*mirror"):
         fetch("test", tmp_path)
@@ -193,7 +193,7 @@ def test_the_table_is_complete() -> None:
     for source in (
         source for name in ("cifar10", "cifar100", "mnist", "fashion-mnist") for source in SOURCES[name]
     ):
-        assert len(bytes.fromhex(source.md5)) == 16
+        assert len(bytes.fromhex(source.sha256)) == 32
         assert source.url.endswith(f"/{source.filename}")
 
 
@@ -207,7 +207,7 @@ def test_from_a_server_to_a_data_set(server: Server, tmp_path: Path, monkeypatch
             tar.addfile(member, io.BytesIO(rows.tobytes()))
     server.body = packed.getvalue()
     name = "cifar-10-binary.tar.gz"
-    source = Source(f"{server.url}/{name}", name, hashlib.md5(server.body).hexdigest())
+    source = Source(f"{server.url}/{name}", name, hashlib.sha256(server.body).hexdigest())
     monkeypatch.setitem(SOURCES, "cifar10", (source,))
     fetch("cifar10", tmp_path)
     data = cifar10(tmp_path)

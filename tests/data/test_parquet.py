@@ -180,7 +180,7 @@ def test_size_fits_images_of_different_sizes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(images[0], same)
     assert images[1][:, 1:4].reshape(-1, 3).tolist() == [[255, 0, 0]] * 15
     assert images[2][1:4].reshape(-1, 3).tolist() == [[0, 0, 255]] * 15
-    with pytest.raises(InputError, match=r"row 1 of .*train.parquet is 30 x 10 pixels.*give size="):
+    with pytest.raises(InputError, match=r"row 1 of .*train.parquet is 30 x 10 pixels.*--size 224"):
         parquet(tmp_path)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -132,6 +134,62 @@ def test_16_bit_images_are_refused_before_anything_is_decoded(tmp_path):
     for settings in ("", "?size=32"):
         with pytest.raises(InputError, match=r"99.png is a 16-bit image .*keep the originals"):
             open_dataset(f"image-folder:{folder}{settings}")
+
+
+def png_of_16_bit_colour(side: int = 32) -> bytes:
+    """Pillow writes none, and opens one as if it had 8 bits."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = b"".join(b"\0" + RNG.integers(0, 60_000, 3 * side).astype(">u2").tobytes() for _ in range(side))
+    head = struct.pack(">IIBBBBB", side, side, 16, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
+    )
+
+
+def test_16_bit_colour_is_not_read_as_8_bit_in_silence(tmp_path):
+    words = written(tmp_path)
+    folder = Path(words["folder"].partition(":")[2])
+    (folder / "test/c/99.png").write_bytes(png_of_16_bit_colour())
+    for settings in ("", "?size=48", "?size=16"):
+        with pytest.raises(InputError, match=r"99.png is a 16-bit image \(mode RGB;16B\)"):
+            open_dataset(f"image-folder:{folder}{settings}")
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    column = pa.array([{"bytes": png_of_16_bit_colour(), "path": None}] * 4, kind)
+    for half in ("train", "test"):
+        table = pa.table({"image": column, "label": pa.array([0, 1, 0, 1])})
+        pq.write_table(table, tmp_path / "parquet" / f"{half}-00000-of-00001.parquet")
+    with pytest.raises(InputError, match="is a 16-bit image"):
+        open_dataset(words["parquet"])
+    (folder / "test/c/99.png").unlink()
+    (folder / "test/c/99.ppm").write_bytes(b"P6 32 32 65535\n" + bytes(6 * 32 * 32))
+    with pytest.raises(InputError, match=r"99.ppm is a 16-bit image"):
+        open_dataset(f"image-folder:{folder}")
+
+
+@pytest.mark.parametrize("odd", [0, 5])
+def test_a_saved_data_set_of_several_sizes_is_brought_to_the_size_that_is_given(tmp_path, odd):
+    """Whether the first image is the odd one or a later one; as parquet brings it."""
+    for half in ("train", "test"):
+        images = list(pictures(6, False))
+        images[odd] = RNG.integers(0, 256, (50, 40, 3), dtype=np.uint8)
+        table = arrow_table(images, np.arange(6) % 3)
+        save_to_disk(table, tmp_path / "saved" / half)
+        (tmp_path / "parquet").mkdir(exist_ok=True)
+        pq.write_table(table, tmp_path / "parquet" / f"{half}-00000-of-00001.parquet")
+    with pytest.raises(InputError, match="--size"):
+        open_dataset(f"hf-datasets:{tmp_path / 'saved'}")
+    saved, parquet = (
+        open_dataset(f"{name}:{tmp_path / place}?size=32")
+        for name, place in (("hf-datasets", "saved"), ("parquet", "parquet"))
+    )
+    assert saved.shape == (3, 32, 32)
+    assert torch.equal(next(iter(saved.train.batches(6)))[0], next(iter(parquet.train.batches(6)))[0])
 
 
 def test_a_flat_folder_is_read_by_its_list(tmp_path):

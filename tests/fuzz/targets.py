@@ -6,6 +6,7 @@ they raise other than InputError is a finding.
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import hashlib
 import io
@@ -28,6 +29,7 @@ from PIL import Image
 
 import residua as rs
 from residua.data.words import open_dataset, parse_forget
+from residua.report.plan import Plan
 
 Files = dict[str, bytes]
 
@@ -50,7 +52,8 @@ class Target:
         name = random.choice(victims)
         mutate = next(how for end, how in self.mutations.items() if name.endswith(end))
         files[name] = mutate(files[name], random)
-        return rehashed(files, random) if "records/original.json" in files or "one.json" in files else files
+        recorded = "one.json" in files or any(each.startswith("records/") for each in files)
+        return rehashed(files, random) if recorded else files
 
 
 # --- data sets ------------------------------------------------------------------------------------
@@ -351,11 +354,69 @@ def read_audit(folder: str) -> int:
     return 0 if code == 1 else code
 
 
+@cache
+def sound_plan() -> Files:
+    plan = Plan(
+        rules=dataclasses.asdict(rs.Rules()),
+        measures={"accuracy": {}, "information": {"last": 1, "seed": 0}},
+        seed=0,
+        task="0" * 64,
+        original="1" * 64,
+        references=["2" * 64, "proxy:0.15x3"],
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        plan.write(Path(folder, "plan.json"))
+        return contents(Path(folder))
+
+
+def read_plan(folder: str) -> None:
+    Plan.read(Path(folder, "plan.json"))
+
+
+@cache
+def sound_study() -> Files:
+    """What `study table` and `study status` read of a study's folder; cells that are damaged are set aside elsewhere."""
+    random = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        for label in ("Original", "Retrain", "HD"):
+            values = dict(zip(("UA", "RA", "TA"), random.random(3).tolist(), strict=True))
+            record = rs.Record(
+                name=f"seed0-{label.lower()}",
+                setting={"scale": "tiny", "task": {"splits": {"forget": {"n": 3}}}},
+                method={"label": label},
+                seeds={"training": 0},
+                readings={"accuracy": values},
+                seconds={"RTE": 1.5},
+            )
+            record.write(Path(folder, "records"))
+        files = contents(Path(folder))
+    keys = {f"seed0-{label}": label[0] * 32 for label in ("original", "retrain", "hd")}
+    state = {"done": 3, "total": 4, "reused": 0, "failed": 1, "running": ["seed0-ft"], "last": "seed0-hd"}
+    state |= {
+        "seconds": 2.0,
+        "left": 3.0,
+        "unknown": 1,
+        "failures": {"seed0-ga": "no luck"},
+        "finished": False,
+    }
+    return files | {
+        "cells/one": b"",
+        "keys.json": json.dumps(keys).encode(),
+        "status.json": json.dumps(state).encode(),
+    }
+
+
+def read_study(folder: str) -> int:
+    from residua.cli import main
+
+    return main(["study", "status", folder]) or main(["study", "table", folder])
+
+
 def rehashed(files: Files, random: Random) -> Files:
     """Hashes that fit what was changed, so that more than the hashes is tried; sometimes left as they are."""
     if random.random() < 0.2:
         return files
-    prefix = "records/" if "report.json" in files else ""
+    prefix = "" if "one.json" in files else "records/"
     report = plain(files.get("report.json", b"{}"))
     for name in [
         name for name in files if name.startswith(prefix) and name.endswith(".json") and name != "report.json"
@@ -396,5 +457,7 @@ TARGETS = {
     "outputs": Target("read_outputs", sound_outputs, {"": in_zip}),
     "features": Target("read_features", sound_features, {"": in_zip}),
     "record": Target("read_record", sound_record, {".json": in_json, ".npz": in_zip}),
+    "plan": Target("read_plan", sound_plan, {"": in_json}),
+    "study": Target("read_study", sound_study, {".json": in_json}),
     "audit": Target("read_audit", sound_audit, {".json": in_json, ".npz": in_zip, ".md": damaged}),
 }

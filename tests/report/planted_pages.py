@@ -57,7 +57,15 @@ def audit_report(names=("boot", "cat", "shirt"), reference: bool = True, **more)
     return AuditReport.model_validate(body | more)
 
 
-def record(label: str, seed: int, share: float, seconds: float = 1.0, tsne: bool = False) -> Record:
+def record(
+    label: str,
+    seed: int,
+    share: float,
+    seconds: float = 1.0,
+    tsne: bool = False,
+    points: int = 50,
+    epochs: int = 0,
+) -> Record:
     """A model that knows this share of what Original knows beyond Retrain."""
     rng = np.random.default_rng(0)
     noise = rng.normal(0, 0.1, (1, 1, 2, 60)).astype(np.float16)
@@ -68,9 +76,14 @@ def record(label: str, seed: int, share: float, seconds: float = 1.0, tsne: bool
     }  # fmt: skip
     if tsne:
         arrays |= {
-            "tsne.coordinates": rng.normal(size=(50, 2)),
-            "tsne.forgotten": (np.arange(50) < 10).astype(np.int8),
+            "tsne.coordinates": rng.normal(size=(points, 2)),
+            "tsne.forgotten": (np.arange(points) < points // 5).astype(np.int8),
         }
+    if epochs:
+        way = np.linspace(1, 0, epochs + 1)[1:, None]
+        arrays["trajectory"] = (
+            np.array([1 - share, 0.99, 0.9]) * (1 - way) + np.array([0.05, 1.0, 0.92]) * way
+        )
     values = {"H": 0.69} | {f"I{b}": float(terms[0, 0, i].astype(float).mean()) for i, b in enumerate((4, 5))}
     values |= {"accuracy4": 0.6, "accuracy5": 0.6}
     accuracy = {"UA": 1 - share, "RA": 0.99, "TA": 0.9 + 0.01 * share}
@@ -83,11 +96,31 @@ def record(label: str, seed: int, share: float, seconds: float = 1.0, tsne: bool
     )  # fmt: skip
 
 
-def study_records(names=("HD", "COLA", "FT")) -> list[Record]:
-    """Two seeds of Original, Retrain and methods that leave less and less."""
-    shares = {"Original": 1.0, "Retrain": 0.0} | {name: 0.9 - 0.2 * i for i, name in enumerate(names)}
+def study_records(names=("HD", "COLA", "FT"), seeds: int = 2, **more) -> list[Record]:
+    """Seeds of Original, Retrain and methods that leave less and less."""
+    shares = {"Original": 1.0, "Retrain": 0.0} | {
+        name: 0.9 - 0.8 * i / (len(names) + 1) for i, name in enumerate(names)
+    }
     return [
-        record(label, seed, share, seconds=2.0 + place)
-        for seed in (0, 1)
+        record(label, seed, share, seconds=2.0 + place, **more)
+        for seed in range(seeds)
         for place, (label, share) in enumerate(shares.items())
+    ]
+
+
+def control_reports(reports: list[AuditReport], names=HOSTILE) -> list[AuditReport]:
+    """These reports of controls under other names, in a setting of another name."""
+    known = list(dict.fromkeys(report.about["control"] for report in reports))
+    other = dict(zip(known[-len(names) :], names, strict=False))
+    return [
+        report.model_copy(
+            update={
+                "about": report.about
+                | {
+                    "control": other.get(report.about["control"], report.about["control"]),
+                    "setting": names[0],
+                }
+            }
+        )
+        for report in reports
     ]

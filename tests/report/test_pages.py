@@ -10,10 +10,12 @@ import pytest
 from planted_pages import HOSTILE, audit_report, record, study_records
 
 from residua.cli import main
+from residua.report import studies
 from residua.report.audit_data import AuditReport
 from residua.report.page import audit_page, same_page, study_page
 from residua.report.page.rendering import generator
 from residua.report.plain import facts
+from residua.report.studies import study_rows, study_tables
 
 RECORDS = Path(__file__).parents[2] / "records"
 ORDER = (
@@ -31,6 +33,60 @@ def test_an_audit_page_has_its_parts_in_order_and_is_small():
     assert places == sorted(places)
     assert len(page.encode()) < 1_500_000
     assert "class 1, cat: 81 images" in page
+
+
+def test_pages_of_many_models_stay_small():
+    study = study_page(
+        study_records([f"Method {i}" for i in range(20)], seeds=5, tsne=True, points=2000, epochs=30)
+    )
+    assert study.count("<use") > 22 * 200  # the pictures are there
+    assert len(study.encode()) < 3_000_000
+    roles = ("unlearned", "original", "reference", "reference2", "reference3", "reference4", "reference5")
+    audit = audit_page(audit_report(), {role: record("m", 0, 1.0, tsne=True, points=2000) for role in roles})
+    assert audit.count("<use") > 7 * 500
+    assert len(audit.encode()) < 1_500_000
+
+
+def test_a_study_page_shows_the_way_of_methods_that_were_followed():
+    page = study_page(study_records(epochs=4))
+    assert "The way there, epoch by epoch" in page
+    assert page.count('data-series="2"') >= 3  # curves, and both panels of the way
+    assert "The way there" not in study_page(study_records())
+
+
+def test_a_study_page_begins_with_what_is_left_inside_from_the_least():
+    page = study_page(study_records(("HD", "Random", "COLA", "FT")))
+    rows = re.findall(r'<tr><th scope="row" dir="auto">(.*?)</th>', page.split("</table>")[0])
+    assert rows == ["Retrain", "Original", "Random", "FT", "COLA", "HD"]
+    assert "FT comes nearest to 0 (0.42), and HD leaves most (0.90)" in page
+    assert page.index(">IDI</th>") < page.index(">UA %</th>")
+
+
+def test_rows_that_are_given_are_not_computed_again(monkeypatch):
+    records = study_records()
+    rows = study_rows(records)
+    monkeypatch.setattr(studies, "study_rows", None)
+    assert [table.rows for table in study_tables(records, rows=rows)]
+    assert "COLA" in study_page(records, rows=rows)
+
+
+def test_known_methods_stand_beside_an_audit_of_their_kind_alone():
+    for report, shown in (
+        (audit_report(), "COLA+ 0.02"),
+        (of_classes(), "random weights -1.28"),
+        (audit_report(reference=False), None),
+    ):
+        for text in (audit_page(report), report.markdown()):
+            assert ("In the paper, " in text) == (shown is not None)
+            assert shown is None or shown in text
+            assert shown is None or "for orientation only" in text
+
+
+def of_classes() -> AuditReport:
+    report = audit_report()
+    return report.model_copy(
+        update={"about": report.about | {"task": report.about["task"] | {"scenario": "class"}}}
+    )
 
 
 def test_the_same_numbers_give_the_same_page():
@@ -51,7 +107,7 @@ def test_without_a_reference_nothing_is_said_to_be_nearer_it():
     report = audit_report(reference=False)
     for text in (audit_page(report), report.markdown()):
         assert "nearer the reference" not in text.split("What is this?")[0]
-        assert "cannot be told without a reference" in text
+        assert "unknown without a reference" in text
     assert "nearer the reference" in audit_report().markdown()
 
 
@@ -81,7 +137,7 @@ def test_pages_of_older_records_are_written_by_a_command(tmp_path, capsys):
     )
     assert main(["report", str(tmp_path / "controls")]) == 0
     page = (tmp_path / "controls/report.html").read_text()
-    assert "bars met" in page
+    assert "checks passed" in page
     assert "Second Retrain" in page
     assert "report.html" in capsys.readouterr().out
     assert main(["report", str(tmp_path)]) == 3

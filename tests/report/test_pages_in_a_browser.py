@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from planted_pages import HOSTILE, audit_report, record, study_records
+from planted_pages import HOSTILE, audit_report, control_reports, record, study_records
 
 from residua.report.audit_data import AuditReport
 from residua.report.page import audit_page, controls_page, study_page
@@ -28,7 +28,7 @@ KINDS = ("audit", "study", "controls")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """A page of each kind, and two with hostile names."""
+    """A page of each kind, and one of each kind with hostile names."""
     place = tmp_path_factory.mktemp("pages")
     reports = [
         AuditReport.model_validate_json(path.read_text())
@@ -37,10 +37,11 @@ def folder(tmp_path_factory) -> Path:
     models = {role: record("m", 0, 1.0, tsne=True) for role in ("unlearned", "original", "reference")}
     texts = {
         "audit": audit_page(audit_report(), models),
-        "study": study_page(study_records(), "Study"),
+        "study": study_page(study_records(tsne=True, epochs=3), "Study"),
         "controls": controls_page(reports),
         "hostile-audit": audit_page(audit_report(HOSTILE[:3])),
-        "hostile-study": study_page(study_records(HOSTILE), HOSTILE[0]),
+        "hostile-study": study_page(study_records(HOSTILE, tsne=True, epochs=3), HOSTILE[0]),
+        "hostile-controls": controls_page(control_reports(reports)),
     }
     for name, text in texts.items():
         (place / f"{name}.html").write_text(text, "utf-8")
@@ -92,7 +93,7 @@ def test_a_page_opens_from_a_file_with_its_charts(opened, kind):
     drawn = page.evaluate(
         "[...document.querySelectorAll('figure svg')].map(e => e.getBoundingClientRect()).filter(b => b.width > 200 && b.height > 60).length"
     )
-    assert drawn >= {"audit": 4, "study": 4, "controls": 1}[kind]
+    assert drawn >= {"audit": 4, "study": 6, "controls": 1}[kind]
     assert page.evaluate("performance.getEntriesByType('navigation')[0].domInteractive") < 2000
     unnamed = "[...document.querySelectorAll('figure svg')].filter(e => !e.getAttribute('aria-label')).length"
     assert page.evaluate(unnamed) == 0
@@ -106,15 +107,19 @@ def test_a_phone_does_not_scroll_sideways(opened, kind):
 
 
 def test_long_names_do_not_widen_a_phone(opened):
-    for name in ("hostile-audit", "hostile-study"):
+    for name in ("hostile-audit", "hostile-study", "hostile-controls"):
         page = opened(name, viewport={"width": 390, "height": 800})
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
 def test_hostile_names_are_shown_and_nothing_runs(opened):
     assert HOSTILE[0] in opened("hostile-audit").inner_text("body")
-    text = opened("hostile-study").inner_text("body")
-    assert all(name in text for name in HOSTILE)
+    for name in ("hostile-study", "hostile-controls"):
+        page = opened(name)
+        text = page.inner_text("body")
+        assert [each for each in HOSTILE if each not in text] == []
+        assert page.evaluate("document.scripts.length") == 1
+        assert page.evaluate("document.querySelectorAll('b, iframe, img').length") == 0
 
 
 def test_a_heading_sorts_and_sorts_back(opened):
@@ -138,8 +143,9 @@ def test_the_picker_shows_and_hides_curves(opened):
     assert page.evaluate(shown) == 5
     page.locator(".picker input").first.uncheck()
     assert page.evaluate(shown) == 4
-    page.get_by_role("button", name="None").click()
+    page.get_by_role("button", name="None").first.click()
     assert page.evaluate(shown) == 0
+    assert page.evaluate(shown.replace("curves", "courses")) == 10  # a picker is for its own figure
 
 
 def test_the_dark_scheme_applies_to_paper_and_figures(opened):

@@ -149,6 +149,41 @@ def test_a_run_that_is_interrupted_stops_its_workers_within_seconds(script, tmp_
 
 
 @pytest.mark.slow
+@needs_proc
+def test_a_request_to_stop_is_followed_within_seconds_and_the_command_says_how_to_resume(script, tmp_path):
+    """SIGTERM, as a scheduler sends it, to the command as it is installed."""
+    command = Path(sys.executable).with_name("residua")
+    if not command.exists():
+        pytest.skip("the command is not installed beside this Python")
+    run = subprocess.Popen(
+        [command, "study", "run", script, "--out", tmp_path / "out", "--jobs", "2"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    wait_for(lambda: cells(tmp_path / "out") >= 1 or run.poll() is not None)
+    workers = workers_of(run)
+    asked = time.monotonic()
+    run.terminate()
+    _, err = run.communicate(timeout=60)
+    assert time.monotonic() - asked < 20
+    assert run.returncode == 130, err
+    assert "the same command resumes" in err
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
+    assert not list((tmp_path / "out/claims").iterdir())
+    assert not [path for path in (tmp_path / "out").rglob(".*") if path.exists()]
+
+
+@pytest.mark.slow
+def test_a_second_run_of_a_finished_study_takes_less_than_ten_seconds(script, tmp_path):
+    """Of processor time, the import of PyTorch included: the clock's depend on what else the machine does."""
+    finish(start(script, tmp_path, jobs=1))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert finish(start(script, tmp_path, jobs=1))["computed"] == 0
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 10
+
+
+@pytest.mark.slow
 def test_two_studies_on_one_store_share_the_work(script, undisturbed, tmp_path):
     both = [start(script, tmp_path, jobs=2) for _ in range(2)]
     ends = [finish(run) for run in both]

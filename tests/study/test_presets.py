@@ -10,8 +10,11 @@ import residua as rs
 from residua.errors import InputError
 from residua.study import presets
 from residua.study.controlling import controls_study
-from residua.study.presets import BUILT_IN, every_method, network_fields
-from residua.training.recipes import PAPER, UNLEARNING
+from residua.study.definition import Study
+from residua.study.named_curves import NamedCurve
+from residua.study.presets import BUILT_IN, DEPTH, every_method, network_fields
+from residua.training.recipes import PAPER, SMALL, UNLEARNING
+from residua.unlearn import Random
 
 
 def test_the_paper_has_a_study_for_each_data_set_and_network_of_its_tables(stripes, monkeypatch):
@@ -43,7 +46,7 @@ def test_the_paper_has_a_study_for_each_data_set_and_network_of_its_tables(strip
     ("name", "given", "sentence"),
     [
         ("small", {}, "needs data; give --data cifar10:DIR"),
-        ("paper-imagenet-resnet50", {"data": "x"}, "has to be told what to forget"),
+        ("paper-imagenet-resnet50", {"data": "x"}, "does not know what to forget; give --forget"),
         ("paper-cifar10-resnet18", {"data": "x", "network": "vit"}, "is one of resnet18, not of vit"),
         (
             "paper-cifar10-resnet18",
@@ -59,6 +62,14 @@ def test_a_study_that_cannot_be_is_one_sentence(name, given, sentence, stripes, 
         BUILT_IN[name](**({"forget": "class:2"} | given if name == "tiny" else given))
 
 
+def test_what_is_odd_about_the_data_is_mentioned(stripes, monkeypatch):
+    odd = dataclasses.replace(stripes, notes=("the labels run from 1 to 4",))
+    monkeypatch.setattr(presets, "open_dataset", lambda words: odd)
+    sentences: list[str] = []
+    BUILT_IN["tiny"](forget="class:2", tell=sentences.append)
+    assert sentences == ["note: the labels run from 1 to 4"]
+
+
 @pytest.mark.parametrize("network", ["resnet18", "resnet50", "vit"])
 def test_every_network_of_ours_can_be_studied(network, stripes):
     task = rs.forget_classes(stripes, 2)
@@ -68,3 +79,70 @@ def test_every_network_of_ours_can_be_studied(network, stripes):
     assert model(x).shape == (4, task.classes)
     for study in (every_method(task, network=network), controls_study(task, network=network, seeds=1)):
         assert {row.made.network["network"] for row in study.rows} == {network}
+
+
+def as_cifar10(stripes, monkeypatch):
+    monkeypatch.setattr(
+        presets, "open_dataset", lambda words: dataclasses.replace(stripes, name="cifar10-jpeg")
+    )
+
+
+@pytest.mark.parametrize(("forget", "scenario"), [("class:2", "class"), ("samples:5", "random")])
+def test_verbatim_has_the_papers_settings_unchanged_and_our_training(forget, scenario, stripes, monkeypatch):
+    as_cifar10(stripes, monkeypatch)
+    study = BUILT_IN["small-verbatim"]("data:DIR", forget)
+    assert study.scale == "small-verbatim", "so that its records are never taken for those of our recipes"
+    made = {row.label: row.made.method for row in study.rows}
+    for label, fields in UNLEARNING[scenario]["cifar10"]["resnet18"].items():
+        assert {name: getattr(made[label], name) for name in fields} == fields
+    assert made["FT*"].lr == pytest.approx(5 * made["FT"].lr)
+    assert {row.training.pretraining for row in study.rows} == {SMALL}
+    assert made["Retrain"].pretraining == SMALL
+    (network,) = study.networks.values()
+    assert network["width"] == 16
+
+
+def test_small_studies_have_three_references_with_seeds_of_their_own(stripes, monkeypatch):
+    as_cifar10(stripes, monkeypatch)
+    rows = [row for row in BUILT_IN["small"]("data:DIR", "class:2").rows if row.label.startswith("Retrain")]
+    assert [row.label for row in rows] == ["Retrain", "Retrain 2", "Retrain 3"]
+    assert len({row.made.seed for row in rows}) == 3
+
+
+def test_further_curves_are_of_the_same_models_under_names_of_their_own(stripes, monkeypatch):
+    as_cifar10(stripes, monkeypatch)
+    first, curves = (BUILT_IN[name]("data:DIR", "class:2") for name in ("small", "small-curves"))
+    assert not {row.name for row in first.rows} & {row.name for row in curves.rows}
+    assert [row.made.method for row in first.rows] == [row.made.method for row in curves.rows]
+    assert [row.made.seed for row in first.rows] == [row.made.seed for row in curves.rows]
+    labels = [measure.label for measure in curves.measures]
+    assert labels == ["information-1-1", "information-1-5", "information-10-percent-5-blocks"]
+
+
+@pytest.mark.parametrize("network", ["resnet18", "resnet50", "vit"])
+def test_every_block_of_a_network_can_be_asked_for(network, stripes):
+    task = rs.forget_classes(stripes, 2)
+    model = rs.networks.build(**network_fields(task.classes, task.retain.shape, "tiny", network))
+    assert DEPTH[network] == model.depth
+
+
+def test_the_papers_studies_have_its_critics(stripes, monkeypatch):
+    data = dataclasses.replace(stripes, name="cifar10")
+    monkeypatch.setattr(presets, "open_dataset", lambda words: data)
+    study = BUILT_IN["paper-cifar10-resnet18"]("data:DIR", "class:2")
+    (critics,) = [m for m in study.measures if m.label == "information-paper-5-blocks"]
+    assert (critics.protocol, critics.lr, critics.label_lr) == ("paper", None, None), "the paper's own rates"
+
+
+def test_a_study_keeps_how_long_each_block_took(stripes, tmp_path):
+    task = rs.forget_classes(stripes, 2)
+    network = {"network": "resnet18", "classes": 4, "channels": 1, "width": 1, "stem": "cifar"}
+    study = Study(
+        tasks={"stripes": task},
+        networks={"r": network},
+        pretraining=rs.Pretraining(epochs=1, batch=64, lr=0.1, crop=0),
+        methods=[Random()],
+        measures=[NamedCurve(last=1, family="linear")],
+    )
+    (record,) = study.run(tmp_path).records
+    assert record.seconds["information-1-blocks.block5"] > 0

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ import residua as rs
 from residua.errors import InputError
 from residua.measure import Accuracy
 from residua.study import Row, Study
+from residua.study.engines import engaged
 from residua.unlearn import Original, Retrain
 
 NETWORK = {"network": "resnet18", "classes": 4, "channels": 1, "width": 1, "stem": "cifar"}
@@ -50,6 +52,26 @@ def test_an_address_without_ray_is_refused(study, tmp_path):
 def test_without_ray_the_engine_says_what_to_install(study, tmp_path):
     with pytest.raises(InputError, match=r"pip install 'residua\[ray\]'"):
         study.run(tmp_path, engine="ray")
+
+
+def test_ray_is_not_started_where_anybody_may_have_put_files(tmp_path, monkeypatch):
+    """It hands the folder in which it is started on to its workers, as a place to import from."""
+    places = []
+
+    class Ray:
+        is_initialized = staticmethod(lambda: False)
+        shutdown = staticmethod(lambda: None)
+        remote = staticmethod(lambda function: types.SimpleNamespace(options=lambda **needs: None))
+
+        @staticmethod
+        def init(**how):
+            places.append(Path.cwd())
+
+    monkeypatch.setitem(sys.modules, "ray", Ray)
+    monkeypatch.chdir(tmp_path)
+    with engaged("ray", 1, limit=None, tell=print):
+        assert Path.cwd() == tmp_path
+    assert places == [Path(rs.__file__).resolve().parents[1]]
 
 
 @pytest.fixture

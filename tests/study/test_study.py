@@ -5,6 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,13 +16,26 @@ import pytest
 import residua as rs
 from residua.errors import InputError
 from residua.measure import Accuracy, InformationCurve, WeightSketch
-from residua.study import Row, Study, seeding
+from residua.report.page import study_page
+from residua.study import Row, Study, looking, seeding
 from residua.study.store import Store
 from residua.unlearn import FineTune, HeadDistillation, Original, Random, Retrain
 from residua.unlearn.cheats import LogitMasking
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
+# Shares an object beside the store and claims a cell, until it is killed.
+ABANDONS = """
+import sys, time
+from pathlib import Path
+from residua.study.claims import Claims
+from residua.temporary import temporary_folder
+out = Path(sys.argv[1])
+with temporary_folder(out) as folder, Claims(out) as claims:
+    claims.take("a" * 32)
+    print(folder, flush=True)
+    time.sleep(600)
+"""
 NETWORK = {"network": "resnet18", "classes": 4, "channels": 1, "width": 1, "stem": "cifar"}
 
 
@@ -92,6 +109,20 @@ def test_a_new_metric_computes_that_metric_and_a_changed_field_that_method(study
     assert changed.computed == 1 + 1, "HD and its accuracy; its encoder is Original's, so it has its curve"
     assert any("methods.HD.fields.epochs was 1 in the last run and is 2 now" in each for each in sentences)
     assert dataclasses.replace(study, seeds=(0, 1)).run(tmp_path).computed == 1 + 6 + 6 + 4
+
+
+def test_trajectories_are_read_on_the_way_and_change_no_model(study, tmp_path):
+    plain = dataclasses.replace(
+        study, measures=[Accuracy()], methods=[Original(), FineTune(epochs=2, batch=32)]
+    )
+    followed = dataclasses.replace(plain, trajectories=True)
+    before, after = (each.run(tmp_path / "out").records for each in (plain, followed))
+    assert [record.method.weights for record in before] == [record.method.weights for record in after]
+    assert [record.arrays.get("trajectory") is not None for record in after] == [False, True]
+    way = after[1].arrays["trajectory"]
+    assert way.shape == (2, 3)
+    assert way[-1].tolist() == [after[1].readings["accuracy"][name] for name in ("UA", "RA", "TA")]
+    assert "The way there" in study_page(after)
 
 
 def test_one_original_serves_every_task_of_its_data(study, stripes, tmp_path):
@@ -225,6 +256,46 @@ def test_what_a_killed_process_was_writing_is_not_taken_for_a_cell(study, tmp_pa
     (tmp_path / "cells" / f".{finished[0].key}.json.abc.json").write_text("{")
     assert [result.key for result in store.results()] == [result.key for result in finished]
     assert store.check() == []
+
+
+def test_time_left_is_that_of_all_workers_and_ends_at_nothing(study, tmp_path):
+    steps = []
+    dataclasses.replace(study, seeds=[0, 1]).run(tmp_path, progress=steps.append)
+    assert steps[-1].left == steps[-1].unknown == 0
+    # With the first model measured every sort of cell is known, and no estimate is far from what was then needed.
+    known = [step for step in steps if step.left and not step.unknown]
+    assert known
+    most = sum(result.seconds for result in Store(tmp_path).results())
+    assert all(step.left < 3 * most for step in known)
+
+
+def test_a_run_that_was_killed_is_not_called_running_and_leaves_no_data_behind(study, tmp_path):
+    one = dataclasses.replace(study, methods=[Original()])
+    one.run(tmp_path)
+    with subprocess.Popen(
+        [sys.executable, "-c", ABANDONS, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as gone:
+        left = Path(gone.stdout.readline().strip())
+        assert looking.status(tmp_path)["processes"] == [f"{socket.gethostname()} {gone.pid}"]
+        gone.kill()
+    assert left.exists()
+    assert looking.status(tmp_path)["processes"] == []
+    one.run(tmp_path)
+    assert not left.exists()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_pruning_waits_for_a_run_that_knows_what_it_needs(study, tmp_path):
+    one = dataclasses.replace(study, methods=[Original()])
+    one.run(tmp_path)
+    state = json.loads((tmp_path / "status.json").read_text())
+    (tmp_path / "status.json").write_text(json.dumps(state | {"finished": False}))
+    before = written(tmp_path)
+    with pytest.raises(InputError, match="is not finished"):
+        looking.prune(tmp_path)
+    assert written(tmp_path) == before
+    one.run(tmp_path)
+    assert looking.prune(tmp_path) == (0, 0)
 
 
 def test_the_definition_is_kept_beside_the_results(study, tmp_path):

@@ -7,10 +7,14 @@ import dataclasses
 import pytest
 
 import residua as rs
+from residua.facts import Setting
 from residua.measure import Accuracy
 from residua.study import Study
-from residua.study.tuning import WORST, Start, gap, tune
-from residua.unlearn import FineTune, Original, Retrain
+from residua.study.searches import POINT, WORST, Trial, idi_range, near_best, search_record
+from residua.study.tuning import Start, gap, ranges, tune
+from residua.study.validation import validation_task
+from residua.training.recipes import UNLEARNING, unlearning
+from residua.unlearn import FineTune, Original, Retrain, find
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -48,7 +52,7 @@ def numbered(trials) -> list:
 
 def test_a_search_goes_on_in_the_folder_of_a_study(task, start, tmp_path):
     study = Study(
-        tasks={"stripes": task},
+        tasks={"stripes": validation_task(task)},
         networks={"r": NETWORK},
         pretraining=start.pretraining,
         methods=[Original(), Retrain(start.pretraining)],
@@ -74,6 +78,126 @@ def test_a_choice_that_diverges_is_worth_least_and_remembered(task, start, tmp_p
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").iterdir()}
     assert tune(wild, task, start, out=tmp_path, trials=1, low=1e30, high=1e30) == [trial]
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").iterdir()} == before
+
+
+@pytest.mark.parametrize("kind", ["class", "random"])
+def test_validation_data_are_training_data_that_no_model_sees(stripes, kind):
+    task = rs.forget_classes(stripes, 2) if kind == "class" else rs.forget_samples(stripes, 3)
+    inner = validation_task(task, 0.2)
+    left_out = set(inner.test.index.tolist()) | set(inner.forget_test.index.tolist())
+    seen = set(inner.train.index.tolist())
+    assert inner.scenario == task.scenario
+    assert not left_out & seen
+    assert left_out | seen == set(task.train.index.tolist()), "nothing of the test data, nothing lost"
+    assert inner.test.images is task.train.images
+    assert len(inner.test) == pytest.approx(0.2 * len(task.retain), rel=0.1)
+    assert (2 in inner.test.labels.tolist()) == (kind == "random")
+    assert set(inner.forget_test.labels.tolist()) == ({2} if kind == "class" else set())
+    again = validation_task(task, 0.2)
+    assert again.manifest()["sha256"] == inner.manifest()["sha256"]
+
+
+@pytest.mark.parametrize("share", [0, 1, -1, 0.001])
+def test_a_share_that_leaves_nothing_is_refused(task, share):
+    with pytest.raises(rs.InputError, match="validation"):
+        validation_task(task, share)
+
+
+def test_the_test_data_cannot_change_a_search(task, start, tmp_path):
+    upside_down = dataclasses.replace(task, test=task.test.relabel(task.test.labels.flip(0)))
+    there, here = (tune(FT, each, start, out=tmp_path / name, trials=2, epochs=1)
+                   for name, each in (("a", task), ("b", upside_down)))  # fmt: skip
+    assert there == here
+
+
+RECIPES = [
+    (scenario, data, network)
+    for scenario, sets in UNLEARNING.items()
+    for data, nets in sets.items()
+    for network in nets
+]
+
+
+@pytest.mark.parametrize(("scenario", "data", "network"), RECIPES)
+def test_ranges_hold_every_value_of_the_paper(scenario, data, network):
+    for label, fields in UNLEARNING[scenario][data][network].items():
+        drawn_from = ranges(find(label))
+        assert drawn_from
+        for name in drawn_from.keys() & fields.keys():
+            assert drawn_from[name].holds(fields[name]), (label, name, fields[name])
+
+
+@pytest.mark.parametrize("scale", ["tiny", "small"])
+@pytest.mark.parametrize("scenario", ["class", "random"])
+def test_ranges_hold_every_recipe_of_ours(scale, scenario):
+    for label, fields in unlearning(scale, scenario, "any", "any").items():
+        if label != "Retrain":
+            for name, each in ranges(find(label)).items():
+                assert each.holds(getattr(find(label, **fields), name)), (label, name)
+
+
+def test_rates_that_the_last_layers_need_can_be_drawn():
+    for label in ("EU-5", "EU-10", "CF-5", "CF-10", "l1-sparse"):
+        assert ranges(find(label))["lr"].holds(0.2)
+
+
+@pytest.mark.parametrize(
+    ("label", "own"),
+    [("GA", "alpha"), ("Bad-T", "temperature"), ("l1-sparse", "alpha"), ("SALUN", "share"), ("SCRUB", "alpha"),
+     ("COLA", "temperature"), ("COLA+", "temperature"), ("SSD", "alpha")],
+)  # fmt: skip
+def test_settings_of_a_methods_own_are_searched_too(label, own):
+    assert own in ranges(find(label))
+
+
+def trials(*of: tuple[float, float | None]) -> list[Trial]:
+    return [
+        Trial(n, {"lr": 0.1 * (n + 1)}, gap, {"UA": 1.0, "TA": 0.9}, idi) for n, (gap, idi) in enumerate(of)
+    ]
+
+
+def test_idi_is_a_range_over_settings_that_ua_and_ta_do_not_tell_apart(task):
+    tried = trials((0.030, 0.2), (0.039, 0.7), (0.0401, 0.1), (0.5, -3.0))
+    assert [trial.number for trial in near_best(tried)] == [0, 1], "one point, and no more"
+    assert POINT == 0.01
+    setting = Setting(scale="tiny")
+    record = search_record(FT, tried, setting, {"UA": 1.0, "TA": 0.9}, 0, "residua tune FT")
+    found = idi_range(record)
+    assert (found.method, found.trials, found.near) == ("FT", 4, 2)
+    assert (found.low, found.high, found.chosen) == (0.2, 0.7, 0.2)
+    assert record.method.fields["lr"] == pytest.approx(0.1), "the best by the gap, whatever its IDI"
+    without = search_record(FT, trials((0.1, None)), setting, {"UA": 1.0, "TA": 0.9}, 0, "")
+    assert idi_range(without).low is None
+    diverged = [Trial(0, {"lr": 9.0}, WORST, {})]
+    assert idi_range(search_record(FT, diverged, setting, {"UA": 1.0, "TA": 0.9}, 0, "")).near == 0
+
+
+def test_a_search_is_recorded_and_reads_idi_when_it_is_over(task, start, tmp_path):
+    quick = rs.measure.InformationCurve(last=1, family="linear")
+    tried = tune(
+        FT,
+        task,
+        start,
+        out=tmp_path,
+        trials=2,
+        epochs=1,
+        measure=quick,
+        scale="tiny",
+        command="residua tune FT",
+    )
+    (path,) = (tmp_path / "records").glob("search-*.json")
+    record = rs.Record.read(path)
+    arrays = record.read_with("search").arrays
+    assert arrays["gap"].tolist() == [trial.gap for trial in numbered(tried)]
+    assert arrays["field lr"].tolist() == [trial.fields["lr"] for trial in numbered(tried)]
+    assert (record.setting.scale, record.command) == ("tiny", "residua tune FT")
+    assert record.setting.task.size("test") == len(validation_task(task).test)
+    near = near_best(tried)
+    assert idi_range(record).near == len(near)
+    without = tune(FT, task, start, out=tmp_path / "other", trials=2, epochs=1)
+    assert [(t.number, t.fields, t.gap) for t in without] == [(t.number, t.fields, t.gap) for t in tried], (
+        "IDI decides nothing"
+    )
 
 
 @pytest.mark.slow

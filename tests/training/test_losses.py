@@ -41,6 +41,22 @@ def test_supervised_contrast_never_divides_by_zero():
     assert float(supervised_contrastive(z[:1], torch.tensor([0]), 0.07).detach()) == 0
 
 
+def test_supervised_contrast_is_float32_where_products_are_bfloat16():
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(32, 16, generator=generator)
+    y = torch.randint(0, 4, (32,), generator=generator)
+    found = []
+    for enabled in (False, True):
+        features = z.clone().requires_grad_(True)
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            assert (features @ features.T).dtype is (torch.bfloat16 if enabled else torch.float32)
+            loss = supervised_contrastive(features, y, 0.07)
+        loss.backward()
+        found.append((loss.detach(), features.grad))
+    assert torch.equal(found[0][0], found[1][0])
+    assert torch.equal(found[0][1], found[1][1])
+
+
 def test_a_masked_target_counts_nothing_and_gives_finite_gradients():
     said = torch.tensor([[2.0, -1.0, 0.5]], requires_grad=True)
     target = F.softmax(torch.tensor([[1.0, -torch.inf, 0.0]]), dim=1)

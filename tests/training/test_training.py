@@ -13,8 +13,8 @@ from residua.measure import Accuracy
 from residua.measure._outputs import logits
 from residua.models.classifier import weights_digest
 from residua.training import loop as training
-from residua.training.loop import rate
 from residua.training.recipes import TINY, WIDTH
+from residua.training.schedules import rate
 from residua.unlearn import Retrain
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -124,9 +124,53 @@ def test_the_rate_rises_then_stays_or_falls(schedule, progress, warmup, expected
     assert rate(schedule, progress, warmup) == pytest.approx(expected, abs=1e-12)
 
 
+def test_restarts_fall_over_one_two_four_and_eight_epochs_and_change_once_an_epoch():
+    """What PyTorch's scheduler gives with a first cycle of one epoch, each next one twice as long."""
+    weight = nn.Parameter(torch.zeros(()))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    theirs = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=1, T_mult=2, eta_min=0.005)
+    for epoch in range(20):
+        for part in (0.0, 0.4, 0.999):
+            ours = rate("restarts", epoch + part, epochs=20, floor=0.05)
+            assert 0.1 * ours == pytest.approx(optimizer.param_groups[0]["lr"], rel=1e-9)
+        optimizer.step()
+        theirs.step()
+
+
+def test_steps_are_tenths_after_three_five_and_nine_epochs():
+    found = [rate("steps", epoch + part, epochs=11) for epoch in range(11) for part in (0.0, 0.999)]
+    expected = [1.0] * 6 + [0.1] * 4 + [0.01] * 8 + [0.001] * 4
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("progress", "expected"), [(0.0, 1.0), (0.5, 0.6), (1.0, 0.2)])
+def test_a_cosine_falls_to_its_floor(progress, expected):
+    assert rate("cosine", 10 * progress, epochs=10, floor=0.2) == pytest.approx(expected)
+
+
+def test_two_trainings_are_one_if_the_second_goes_on_with_the_schedule():
+    found = []
+    for parts in ([4], [1, 3]):
+        model, batches = line()
+        optimizer = sgd(model, lr=0.1, momentum=0.9)
+        before = 0
+        for epochs in parts:
+            rs.descend(model, batches, squared, optimizer=optimizer, epochs=epochs,
+                       schedule=lambda done, before=before: rate("cosine", before + done, epochs=4))  # fmt: skip
+            before += epochs
+        found.append(weights_digest(model))
+    model, batches = line()
+    rs.descend(
+        model, batches, squared, optimizer=sgd(model, lr=0.1, momentum=0.9), epochs=4, schedule="cosine"
+    )
+    assert found == [weights_digest(model)] * 2
+
+
 @pytest.mark.parametrize("progress", [0.0, 0.5])
 def test_an_unknown_schedule_is_refused_from_the_first_step_on(progress):
-    with pytest.raises(rs.InputError, match="'linear' is unknown; choose constant or cosine"):
+    with pytest.raises(
+        rs.InputError, match="'linear' is unknown; choose constant, cosine, restarts or steps"
+    ):
         rate("linear", progress, warmup=0.2)
 
 

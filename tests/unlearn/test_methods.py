@@ -454,9 +454,10 @@ def test_boundary_shrink_teaches_the_label_next_door(original, task):
     [
         (random_label, unlearn.RandomLabel(), {0, 1, 3}),
         (random_label, unlearn.RandomLabel(labels="uniform"), {0, 1, 2, 3}),
-        (saliency, unlearn.Saliency(share=1.0), {0, 1, 3}),
+        (saliency, unlearn.Saliency(share=1.0), {0, 1, 2, 3}),
+        (saliency, unlearn.Saliency(share=1.0, labels="other"), {0, 1, 3}),
     ],
-    ids=["RL other", "RL uniform", "SALUN"],
+    ids=["RL other", "RL uniform", "SALUN uniform", "SALUN other"],
 )
 def test_wrong_labels_are_drawn_from_those_that_are_asked_for(
     original, task, room, method, taught, monkeypatch
@@ -553,7 +554,10 @@ def test_a_method_is_found_by_what_the_paper_prints():
         *(("UNSIR", name, -1, f"{name} is -1, expected 0 or more") for name in
           ("epochs", "repair_epochs", "repair_lr", "noise_lr", "noise_steps", "penalty")),
         ("Boundary Shrink", "step", -0.1, "step is -0.1, expected 0 or more"),
-        ("RL", "labels", "typo", "labels 'typo' is unknown; choose other or uniform"),
+        *((label, "labels", "typo", "labels 'typo' is unknown; choose other or uniform") for label in ("RL", "SALUN")),
+        ("FT", "schedule", "typo", "schedule 'typo' is unknown; choose constant, cosine, restarts or steps"),
+        ("EU-5", "clip", -1, "clip is -1, expected 0 or more"),
+        ("CF-5", "lowest_lr", -1, "lowest_lr is -1, expected 0 or more"),
         *((label, "temperature", value, f"temperature is {value}, expected above 0") for label in
           ("SCRUB", "Bad-T", "COLA", "COLA+") for value in (0, -1.0)),
     ],

@@ -133,7 +133,7 @@ def check_model(record: Record, model: object, named: str) -> None:
         kinds = {"weights": str(record.method.weights)}
         here = {"weights": weights_digest(model)} if isinstance(model, Classifier) else {}
     if isinstance(model, Classifier) and kinds != here:
-        then, now = (of.get("cuts") for of in (record.setting.network or {}, model.architecture))
+        then, now = (network.get("cuts") for network in (record.setting.network or {}, model.architecture))
         if then != now:
             raise InputError(
                 f"{named} is cut into blocks at {_at(now)}, but the {record.name} of the audit at {_at(then)}; give "
@@ -167,9 +167,9 @@ def _measure(
     models: dict[str, Classifier], records: Mapping[str, Record], task: ForgetTask, notes: list[str]
 ) -> dict[str, Record]:
     """The same measures of the same models."""
-    of, seed = records["unlearned"], _seed(records)
+    unlearned, seed = records["unlearned"], _seed(records)
     try:
-        again = [_rebuilt_measure(label, of) for label in of.readings]
+        again = [_rebuilt_measure(label, unlearned) for label in unlearned.readings]
         proxy = records["reference"].method.proxy if "reference" in records else None
         share = 0.0 if proxy is None else proxy.share
         training = _rebuilt(Pretraining, {} if proxy is None else proxy.fields)

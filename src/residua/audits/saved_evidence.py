@@ -39,14 +39,14 @@ def as_saved(model: object) -> Saved | None:
 
 def read_saved(models: Mapping[str, Saved], *, seed: int = 0, command: str = "") -> dict[str, Record]:
     """A record of each model. What some of them lack is compared for none of them."""
-    said = {role: model.outputs for role, model in models.items() if model.outputs is not None}
+    outputs_of = {role: model.outputs for role, model in models.items() if model.outputs is not None}
     held = {role: model.features for role, model in models.items() if model.features is not None}
-    for kind, of in (("outputs", said), ("features", held)):
-        if of and "unlearned" not in of:
+    for kind, saved in (("outputs", outputs_of), ("features", held)):
+        if saved and "unlearned" not in saved:
             raise InputError(
-                f"{kind} were saved of {' and '.join(of)}, but not of the unlearned model; save them of all models"
+                f"{kind} were saved of {' and '.join(saved)}, but not of the unlearned model; save them of all models"
             )
-    if not said and not held:
+    if not outputs_of and not held:
         raise InputError("neither outputs nor features were saved of the models; save one of them")
     read: Readings = {role: {} for role in models}
     sizes: dict[str, int] = {}
@@ -55,14 +55,14 @@ def read_saved(models: Mapping[str, Saved], *, seed: int = 0, command: str = "")
         sizes = {"forget": _forgotten(held["unlearned"].labels)}
         for role, curve in _curves(held).items():
             read[role]["information"] = curve
-    if said:
-        labels = _labels(said)
-        sizes = {split: len(z) for split, z in said["unlearned"].logits.items()}
-        for role, outputs in said.items():
-            read[role] |= _said(outputs, labels)
+    if outputs_of:
+        labels = _labels(outputs_of)
+        sizes = {split: len(z) for split, z in outputs_of["unlearned"].logits.items()}
+        for role, outputs in outputs_of.items():
+            read[role] |= _readings(outputs, labels)
     task = TaskFacts(
         splits={split: SplitFacts(n=n) for split, n in sizes.items()},
-        scenario=_scenario(_labels(said) if said else {}, held.get("unlearned")),
+        scenario=_scenario(_labels(outputs_of) if outputs_of else {}, held.get("unlearned")),
     )
     records = {}
     for role, readings in read.items():
@@ -123,8 +123,8 @@ def _labels(models: Mapping[str, SavedOutputs]) -> dict[str, Tensor]:
     return labels
 
 
-def _said(model: SavedOutputs, labels: Mapping[str, Tensor]) -> dict[str, Reading]:
-    """Accuracies, and what is said about the forget set."""
+def _readings(model: SavedOutputs, labels: Mapping[str, Tensor]) -> dict[str, Reading]:
+    """Accuracies, and log-probabilities of the forget set."""
     values, notes = {}, {}
     for name, split in ASKED.items():
         if split in model.logits and split in labels:
@@ -133,10 +133,10 @@ def _said(model: SavedOutputs, labels: Mapping[str, Tensor]) -> dict[str, Readin
         else:
             notes[name] = f"{split}_logits or {split}_labels were not saved"
     log_p = F.log_softmax(model.logits["forget"].double(), dim=1)
-    said = {"entropy": float(-(log_p.exp() * log_p).sum(dim=1).mean())}
+    entropy = {"entropy": float(-(log_p.exp() * log_p).sum(dim=1).mean())}
     return {
         "accuracy": Reading(values, notes=notes),
-        "outputs": Reading(said, {"log_probabilities": log_p.numpy()}),
+        "outputs": Reading(entropy, {"log_probabilities": log_p.numpy()}),
     }
 
 

@@ -43,8 +43,8 @@ class SavedOutputs:
 
     def digest(self) -> str:
         """SHA-256 of all values under their names, however the file was packed."""
-        labels = {f"{split} labels": of for split, of in self.labels.items()}
-        return _digest({f"{split} logits": of for split, of in self.logits.items()} | labels)
+        labels = {f"{split} labels": values for split, values in self.labels.items()}
+        return _digest({f"{split} logits": values for split, values in self.logits.items()} | labels)
 
 
 @dataclass(frozen=True, eq=False)

@@ -75,7 +75,11 @@ def _page_faults(folder: Path, report: AuditReport, records: Mapping[str, Record
 
 
 def _unlike(difference: Difference) -> str:
-    written, follows = (printable(repr(value), 120) for value in (difference.left, difference.right))
+    sides = [repr(difference.left), repr(difference.right)]
+    same = next((i for i, (a, b) in enumerate(zip(*sides, strict=False)) if a != b), 0)
+    if same > 60:  # long texts are shown from shortly before where they part
+        sides = [f"...{side[same - 30 :]}" for side in sides]
+    written, follows = (printable(side, 120) for side in sides)
     place = printable(difference.place, 200)
     return f"report.json says {place} = {written}, but the records give {follows}"
 

@@ -23,6 +23,7 @@ import typer
 from residua import plugins
 from residua.cli.console import complain, err
 from residua.cli.preparing import with_preprocessing
+from residua.device import share_cores
 from residua.errors import InputError
 from residua.source import docstring
 
@@ -39,6 +40,9 @@ PANELS: dict[str, dict[str, str]] = {
         "plan": "plan:plan",
         "report": "report:report",
         "verify": "verify:verify",
+        "card": "card:card",
+        "attest": "attest:attest",
+        "figure": "figure:figure",
         "explain": "explain:explain",
     },
     "Make models": {"train": "train:train", "unlearn": "unlearn:unlearn", "tune": "tune:tuning"},
@@ -48,6 +52,7 @@ PANELS: dict[str, dict[str, str]] = {
         "catalogue": "catalogue:catalogue",
         "controls": "controls:controls",
         "calibrate": "calibrate:calibration",
+        "reproduce": "reproduce:reproduce",
     },
     "Look up": {
         "list": "listing:listing",
@@ -156,6 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run() -> None:
     """The `residua` command. SIGTERM counts as an interruption, so that workers are stopped too."""
+    share_cores()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     warnings.filterwarnings("ignore", module=r"PIL\.")  # about images that are then read or refused by us
     sys.exit(main())

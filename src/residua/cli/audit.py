@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any, Optional
@@ -33,12 +34,17 @@ from residua.cli.words import command_line
 from residua.compare import Rules
 from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.measure import InformationCurve, Stress
+from residua.files import check_place, file_hash, write_atomically
+from residua.measure import Embedding, InformationCurve, Measure, Stress
 from residua.report.audit_data import reference_role
 from residua.report.plan import Plan
 from residua.texts import seconds_of
 from residua.training.recipes import Scale, pretraining
 
+TsneOption = Annotated[
+    bool,
+    typer.Option("--tsne", help="Also show how each encoder sees some samples (t-SNE): a picture, no vote."),
+]
 MODEL_FILES = (".safetensors", ".pt", ".pth", ".npz")
 EXIT = {"FORGOTTEN": 0, "UNDETERMINED": 2}
 
@@ -100,6 +106,7 @@ def audit(
             help="Also report what comes back after fine-tuning, rounding, pruning and noise, of the references too; no vote.",
         ),
     ] = False,
+    tsne: TsneOption = False,
     thumbnails: Annotated[
         bool,
         typer.Option(
@@ -125,12 +132,20 @@ def audit(
     ] = 0,
     device: DeviceOption = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print report.json.")] = False,
+    junit: Annotated[
+        Optional[Path],  # noqa: UP045 (typer reads it at run time)
+        typer.Option(
+            metavar="FILE", help="Also write the verdict and what it rests on as JUnit XML, for CI."
+        ),
+    ] = None,
     *,
     fields: dict[str, Any],
 ) -> None:
     """Did it forget? Exit code 0: forgotten, 1: not forgotten (or ruined), 2: undetermined, 3: bad input, 70: internal error."""
     if out:
         check_folder(out)
+    if junit:
+        check_place(junit)
     asked = references_of(reference or ["none"])
     words = {"original": original, "unlearned": unlearned} | asked
     typed = words | {"data": data, "forget": forget, "network": network, "cuts": cuts, "device": device}
@@ -154,16 +169,12 @@ def audit(
             raise InputError(
                 "saved outputs and features carry their own labels; leave --data and --forget out"
             )
-        beside: dict[str, Any] = {"network": network, "cuts": cuts, "trust": trust or None, "budget": budget}
-        beside |= {"device": None if device == "auto" else device, "stress": stress or None, "plan": plan}
-        beside |= {"thumbnails": thumbnails or None}
-        beside |= {CRITIC.get(name, name): value for name, value in fields.items()}
-        unused = [f"--{name.replace('_', '-')}" for name, word in beside.items() if word is not None]
-        if unused:
-            raise InputError(
-                f"{', '.join(unused)} would change nothing in an audit of saved files; leave them out"
-            )
+        others: dict[str, Any] = {"network": network, "cuts": cuts, "trust": trust or None, "budget": budget}
+        others |= {"device": None if device == "auto" else device, "stress": stress or None, "plan": plan}
+        others |= {"thumbnails": thumbnails or None, "tsne": tsne or None}
+        _refuse_idle(others | {CRITIC.get(name, name): value for name, value in fields.items()})
         models = {role: _saved(files, outputs, features) for role, files in words.items()}
+        given["typed"] |= _hashes(words)
         with stages():
             made = run_audit(**given | together(models))
     else:
@@ -174,16 +185,19 @@ def audit(
         models = {
             role: load_for(task, Path(file), where, network, cuts, trust) for role, file in words.items()
         }
+        given["typed"] |= _hashes(words)
         for line in introduction(task, models["original"]):
             say(line)
         if no_files and given["reference"] != "none":
             name = models["original"].architecture.get("network", "")
             given["pretraining"] = pretraining(scale, task.dataset, name)
         curve = dataclasses.replace(InformationCurve(), **fields)
-        measures = (*BESIDE, Stress()) if stress else BESIDE
+        measures = beside(stress, tsne)
         with stages():
             made = run_audit(**given | together(models), task=task, curve=curve, measures=measures)
     _show(made, out, task if thumbnails else None, as_json)
+    if junit:
+        write_junit(made, junit)
     raise typer.Exit(EXIT.get(made.verdict, 1))
 
 
@@ -196,6 +210,25 @@ def _show(made: Audit, out: Path | None, thumbnails: ForgetTask | None, as_json:
         console.print(made.report.model_dump_json(indent=1), markup=False)
     else:
         console.print(made.report.markdown() if not out else f"{made.verdict}\n{made.sentence}", markup=False)
+
+
+def write_junit(made: Audit, path: Path) -> None:
+    """The file of `--junit`, with the seconds that measuring took."""
+    from residua.report.junit import junit
+
+    spent = sum(
+        seconds
+        for record in made.records.values()
+        for part, seconds in record.seconds.items()
+        if "." not in part
+    )
+    text = junit(made.report, spent)
+    write_atomically(path, lambda part: part.write_text(text, "utf-8"))
+
+
+def beside(stress: bool, tsne: bool) -> tuple[Measure, ...]:
+    """What is measured beside the verdict."""
+    return (*BESIDE, *((Stress(),) if stress else ()), *((Embedding(),) if tsne else ()))
 
 
 def references_of(words: list[str]) -> dict[str, str]:
@@ -227,6 +260,25 @@ def made_here(word: str) -> bool:
 def _where(out: Path | None) -> dict[str, str]:
     """The way from the folder of the report to where the command was typed."""
     return {} if out is None or out.is_absolute() else {"from": os.path.relpath(".", out)}
+
+
+def _hashes(words: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """SHA-256 of each file that was typed, by role: by it others know which file was audited."""
+    files = {role: files_of(word) for role, word in words.items() if not made_here(word)}
+    return {
+        "sha256": {
+            role: file_hash(paths[0])
+            for role, paths in files.items()
+            if len(paths) == 1 and paths[0].is_file()
+        }
+    }
+
+
+def _refuse_idle(options: Mapping[str, Any]) -> None:
+    """Refuse what was given and would change nothing in an audit of saved files."""
+    idle = [f"--{name.replace('_', '-')}" for name, word in options.items() if word is not None]
+    if idle:
+        raise InputError(f"{', '.join(idle)} would change nothing in an audit of saved files; leave them out")
 
 
 def _saved(words: str, outputs: bool, features: bool) -> Any:

@@ -25,6 +25,10 @@ class Screen(Console):
     def print(self, *objects: Any, **how: Any) -> None:
         super().print(*(printable(each) if isinstance(each, str) else each for each in objects), **how)
 
+    def print_json(self, json: str | None = None, **how: Any) -> None:
+        """JSON leaves the control characters above ASCII as they are unless it is told to escape them."""
+        super().print_json(json, **{"ensure_ascii": True} | how)
+
 
 # A table that goes to a file or a pipe is not cut at the usual 80 columns.
 out = Screen(highlight=False, emoji=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)

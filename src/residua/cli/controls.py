@@ -15,7 +15,7 @@ from residua.cli.report import write_controls_page
 from residua.cli.words import JobsOption, OurNetwork, command_line
 from residua.compare import Rules
 from residua.files import check_place, write_atomically
-from residua.report import control_reports, detector_table, fooled_table, verdict_table
+from residua.report import compact, control_reports, detector_table, fooled_table, verdict_table
 from residua.study import controls as run_controls
 from residua.texts import slug
 from residua.training.recipes import Scale
@@ -66,7 +66,7 @@ def controls(
     reports = control_reports(finished.records, rules)
     for report in reports:
         name = f"seed{report.about['seed']}-{slug(report.about['control'])}.json"
-        text = f"{report.model_dump_json(indent=1)}\n"
+        text = f"{compact(report)}\n"
         write_atomically(out / name, functools.partial(Path.write_text, data=text, encoding="utf-8"))
     tables = [verdict_table(reports), detector_table(reports), fooled_table(reports)]
     markdown = "\n".join(table.markdown() for table in tables)

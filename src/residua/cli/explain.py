@@ -61,7 +61,8 @@ def _metric(entry: Explanation, as_json: bool) -> None:
     of_measures = {label: declared.measure(label) for label in entry.measures}
     if as_json:
         settings = {
-            label: {"label": label, "class": of.kind} | of.settings for label, of in of_measures.items()
+            label: {"label": label, "class": entry.kind} | entry.settings
+            for label, entry in of_measures.items()
         }
         out.print_json(json.dumps(dataclasses.asdict(entry) | {"settings": settings}))
         return

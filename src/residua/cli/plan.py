@@ -8,9 +8,8 @@ from typing import Annotated, Any, Optional
 
 import typer
 
-from residua.audits.evidence import BESIDE
 from residua.audits.planning import planned
-from residua.cli.audit import made_here, references_of
+from residua.cli.audit import TsneOption, beside, made_here, references_of
 from residua.cli.console import out as console
 from residua.cli.options import (
     CRITIC,
@@ -27,7 +26,7 @@ from residua.cli.options import (
 )
 from residua.compare import Rules
 from residua.files import check_place
-from residua.measure import InformationCurve, Stress
+from residua.measure import InformationCurve
 
 
 @with_fields(InformationCurve, leave_out=("blocks",), qualified=CRITIC, panel="The critics")
@@ -50,6 +49,7 @@ def plan(
     level: Annotated[float, typer.Option(help="Level of the test of outputs.")] = Rules.level,
     utility: Annotated[float, typer.Option(help="Test accuracy, a share, that may be lost.")] = Rules.utility,
     stress: Annotated[bool, typer.Option("--stress", help="As for `residua audit`.")] = False,
+    tsne: TsneOption = False,
     seed: Annotated[int, typer.Option(help="Seed of a proxy and of the random network.")] = 0,
     device: DeviceOption = "auto",
     *,
@@ -74,7 +74,7 @@ def plan(
         task=task,
         rules=Rules(margin=margin, level=level, utility=utility),
         curve=dataclasses.replace(InformationCurve(), **fields),
-        measures=(*BESIDE, Stress()) if stress else BESIDE,
+        measures=beside(stress, tsne),
         seed=seed,
     )
     made.write(out)

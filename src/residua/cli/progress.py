@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator, Mapping
 
 import typer
@@ -24,7 +23,6 @@ def following() -> Iterator[Progress]:
 
     Whoever interrupts it is told how to go on.
     """
-    start = time.monotonic()
     columns = (BarColumn(20), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Bar(*columns, console=err, transient=True, disable=not err.is_terminal) as shown:
         bar = shown.add_task("looking")
@@ -32,7 +30,8 @@ def following() -> Iterator[Progress]:
         last = [""]
 
         def progress(step: Step) -> None:
-            left = _left(step, time.monotonic() - start)
+            words = left_in_words(step.left, step.unknown)
+            left = f", {words} left" if words else ""
             running = f", now {', '.join(step.running[:2])}" if step.running else ""
             last[0] = f", last {step.last} {step.seconds:.1f} s" if step.last else last[0]
             shown.update(
@@ -53,10 +52,9 @@ def following() -> Iterator[Progress]:
             raise
 
 
-def _left(step: Step, spent: float) -> str:
-    """Estimated from the mean time of what was computed so far."""
-    computed, missing = step.done - step.reused, step.total - step.done - step.failed
-    return f", about {duration(spent / computed * missing)} left" if computed and missing else ""
+def left_in_words(seconds: float, unknown: int) -> str:
+    """Nothing where nothing is known, and "at least" where some cells are unlike all that were made so far."""
+    return f"{'at least' if unknown else 'about'} {duration(seconds)}" if seconds > 0 else ""
 
 
 def report_failures(failures: Mapping[str, str]) -> None:

@@ -28,7 +28,10 @@ def recipes(
         Optional[list[str]],  # noqa: UP045
         typer.Option(help="Only this method, or pretraining; may be repeated."),
     ] = None,
-    data: Annotated[Optional[str], typer.Option(help="Only this data set, such as cifar10.")] = None,  # noqa: UP045
+    dataset: Annotated[  # not `data`: nothing is opened
+        Optional[str],  # noqa: UP045
+        typer.Option("--data", help="Only this data set, such as cifar10."),
+    ] = None,
     network: Annotated[Optional[str], typer.Option(help="Only this network, such as resnet18.")] = None,  # noqa: UP045
     scenario: Annotated[
         Optional[Literal["class", "random"]],  # noqa: UP045
@@ -44,7 +47,7 @@ def recipes(
     labels = {PRETRAINING if word.lower() == PRETRAINING else find(word).label for word in method or []}
     chosen: dict[str, Any] = {}
     for of_scenario, of_data, of_network, rows in _tables(scale):
-        filters = ((scenario, of_scenario), (data, of_data), (network, of_network))
+        filters = ((scenario, of_scenario), (dataset, of_data), (network, of_network))
         if any(wanted and there not in (wanted, "any") for wanted, there in filters):
             continue
         kept = {label: fields for label, fields in rows.items() if not labels or label in labels}

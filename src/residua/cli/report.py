@@ -19,6 +19,7 @@ from residua.record import Record
 from residua.report import AuditReport
 
 if TYPE_CHECKING:
+    from residua.report.studies import Rows
     from residua.study.conducting import Finished
 
 # Files beside records and reports that are neither.
@@ -48,10 +49,10 @@ def report(
     console.print(str(path), markup=False, soft_wrap=True)
 
 
-def write_study_page(folder: Path, records: Sequence[Record]) -> Path:
+def write_study_page(folder: Path, records: Sequence[Record], rows: Rows | None = None) -> Path:
     from residua.report.page import study_page
 
-    return _write(folder, study_page(records, folder.absolute().name))
+    return _write(folder, study_page(records, folder.absolute().name, rows))
 
 
 def write_controls_page(folder: Path, reports: Sequence[AuditReport]) -> Path:
@@ -60,9 +61,9 @@ def write_controls_page(folder: Path, reports: Sequence[AuditReport]) -> Path:
     return _write(folder, controls_page(reports))
 
 
-def tell_page(folder: Path, finished: Finished) -> None:
+def tell_page(folder: Path, finished: Finished, rows: Rows | None = None) -> None:
     """Write the page of a study that has just ended, and say where it is."""
-    say(f"Open {write_study_page(folder, finished.records)} to look at it.")
+    say(f"Open {write_study_page(folder, finished.records, rows)} to look at it.")
 
 
 def _write(folder: Path, text: str) -> Path:
@@ -78,10 +79,19 @@ def records_in(folder: Path) -> list[Record]:
         raise InputError(
             f"{folder} holds no records yet; run the study first, or give the folder of an audit or study"
         )
-    order = json.loads(read_text(folder / "keys.json")) if (folder / "keys.json").exists() else {}
-    place = {each: number for number, each in enumerate(order)}
+    place = {each: number for number, each in enumerate(_order(folder / "keys.json"))}
     paths.sort(key=lambda path: place.get(path.stem, len(place)))
     return [Record.read(path) for path in paths if not place or path.stem in place]
+
+
+def _order(path: Path) -> list[str]:
+    """The rows of a study in its own order; nothing where the folder holds none."""
+    if not path.exists():
+        return []
+    try:
+        return list(dict(json.loads(read_text(path))))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InputError(f"{path} is damaged ({first_line(error)}); run the study again") from error
 
 
 def _reports_in(folder: Path) -> list[AuditReport]:

@@ -11,7 +11,8 @@ import typer
 
 from residua.cli.console import out as console
 from residua.cli.console import say, show
-from residua.cli.study_choice import Data, Forget, Method, Name, Seeds, chosen_study
+from residua.cli.preparing import with_preprocessing
+from residua.cli.study_choice import Data, Forget, Method, Name, Seeds, TrajectoryOption, chosen_study
 from residua.cli.words import AsJson, OurNetwork, PluginOption, command_line
 from residua.errors import InputError
 from residua.files import check_place
@@ -40,6 +41,7 @@ Folder = Annotated[
 
 
 @app.command()
+@with_preprocessing
 def run(
     name: Name,
     out: Out,
@@ -65,6 +67,7 @@ def run(
     keep: Annotated[
         str, typer.Option(metavar="TIME", help="How often a training that takes long keeps its state.")
     ] = "2m",
+    trajectory: TrajectoryOption = False,
 ) -> None:
     """Make and measure what is missing; the same command resumes.
 
@@ -73,12 +76,12 @@ def run(
     from residua.cli.options import choose_device
     from residua.cli.progress import following, report_failures
     from residua.cli.report import tell_page
-    from residua.report.studies import study_tables
+    from residua.report.studies import study_rows, study_tables
     from residua.study import conducting
     from residua.texts import seconds_of
 
     check_place(out / "study.json")
-    study = chosen_study(name, method, seeds, data, forget, network)
+    study = chosen_study(name, method, seeds, data, forget, network, trajectory)
     with following() as progress:
         finished = conducting.run(
             study,
@@ -93,14 +96,16 @@ def run(
             tell=say,
             progress=progress,
         )
-    for table in study_tables(finished.records):
+    rows = study_rows(finished.records)
+    for table in study_tables(finished.records, rows=rows):
         show(table)
-    tell_page(out, finished)
+    tell_page(out, finished, rows)
     say(f"{finished.computed} cells computed, {finished.reused} found; records are in {out}/records/.")
     report_failures(finished.failures)
 
 
 @app.command()
+@with_preprocessing
 def plan(
     name: Name,
     out: Out,
@@ -112,12 +117,13 @@ def plan(
     plugin: PluginOption = None,
     jobs: Annotated[int, typer.Option(min=1, help="Worker processes that the time is divided by.")] = 2,
     device: Annotated[str, typer.Option(help="Kind of device that the study runs on.")] = "cpu",
+    trajectory: TrajectoryOption = False,
     as_json: AsJson = False,
 ) -> None:
     """What `study run` would make, what is there already, and what it will cost, judging by what was measured."""
     from residua.study import looking
 
-    planned = looking.plan(chosen_study(name, method, seeds, data, forget, network), out, device)
+    planned = looking.plan(chosen_study(name, method, seeds, data, forget, network, trajectory), out, device)
     if as_json:
         console.print_json(json.dumps(dataclasses.asdict(planned)))
         return
@@ -138,6 +144,7 @@ def _cost(planned: Any, jobs: int) -> str:
 @app.command()
 def status(folder: Folder, as_json: AsJson = False) -> None:
     """Where the last run is: done, running, left, failures."""
+    from residua.cli.progress import left_in_words
     from residua.study import looking
 
     state = looking.status(folder)
@@ -146,7 +153,9 @@ def status(folder: Folder, as_json: AsJson = False) -> None:
         return
     left = state["total"] - state["done"] - state["failed"]
     over = "finished" if state["finished"] else "running" if state["processes"] else "stopped"
-    console.print(f"{over}: {state['done']} of {state['total']} cells done, {left} left", markup=False)
+    words = left_in_words(state.get("left", 0.0), state.get("unknown", 0)) if left else ""
+    more = f" ({words})" if words else ""
+    console.print(f"{over}: {state['done']} of {state['total']} cells done, {left} left{more}", markup=False)
     for label, values in (("running", state["running"]), ("damaged and set aside", state["damaged"])):
         if values:
             console.print(f"{label}: {', '.join(values)}", markup=False)
@@ -164,28 +173,78 @@ def why(folder: Folder, cell: Annotated[str, typer.Argument(help="Such as seed0-
         console.print(change, markup=False)
 
 
+def _with_records(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder; give that of a study, or any folder of records")
+    return folder
+
+
 @app.command()
 def table(
-    folder: Folder,
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", callback=_with_records, help="The folder of a study, or any folder of records."
+        ),
+    ],
+    by: Annotated[
+        Optional[Literal["reference", "last", "block", "family"]],  # noqa: UP045
+        typer.Option(help="IDI by reference, number of last blocks or critics; or information by block."),
+    ] = None,
+    reference: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            help="Zero of IDI: a method, or all Retrains (all); several with --by reference.",
+            show_default="Retrain",
+        ),
+    ] = None,
+    last: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            min=1, help="How many of the last blocks IDI sums.", show_default="all that were measured"
+        ),
+    ] = None,
+    family: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="Critics: linear, network, nonlinear or stack.", show_default="the first measured"),
+    ] = None,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one line per model.")] = False,
     as_latex: Annotated[bool, typer.Option("--latex", help="Print LaTeX.")] = False,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
 ) -> None:
-    """Methods side by side: mean, standard deviation and n; ties with the best are marked together."""
+    """Methods side by side: mean, standard deviation and n; ties with the best are marked together.
+
+    Other references, numbers of blocks and critics are arithmetic on what is stored: nothing is fitted again.
+    """
     from residua.cli.report import records_in
     from residua.report.studies import study_rows, study_tables
 
     if as_json + as_csv + as_latex + as_markdown > 1:
         raise InputError("--json, --csv, --latex and --markdown were given together; choose one")
     records = records_in(folder)
+    if by is None and len(reference or []) > 1:
+        raise InputError("several references were given; add --by reference to see them side by side")
+    tables: list[Any]
+    if by is None:
+        zero = (reference or ["Retrain"])[0]
+        rows = study_rows(records, reference=zero, last=last, family=family) if as_json or as_csv else []
+        tables = [] if as_json or as_csv else study_tables(records, zero, last=last, family=family)
+    else:
+        from residua.paper.questions import asked_of, asked_rows, asked_table
+        from residua.paper.shelf import shelved
+
+        groups = [group for group in shelved(records).groups if any(model.curves for model in group.models)]
+        if not groups:
+            raise InputError(f"{folder} holds no information curves; measure them first")
+        answers = [asked_of(g, by, references=reference or [], last=last, family=family) for g in groups]
+        rows = [row for g, a in zip(groups, answers, strict=True) for row in asked_rows(g, a)]
+        tables = [asked_table(g, by, a) for g, a in zip(groups, answers, strict=True)]
     if as_json:
-        console.print_json(json.dumps({"rows": study_rows(records)}))
-        return
-    if as_csv:
-        console.print(_csv(study_rows(records)), end="", markup=False)
-        return
-    for each in study_tables(records):
+        console.print_json(json.dumps({"rows": rows}))
+    elif as_csv:
+        console.print(_csv(rows), end="", markup=False)
+    for each in () if as_json or as_csv else tables:
         if as_latex or as_markdown:
             console.print(each.latex() if as_latex else each.markdown(), end="", markup=False)
         else:
@@ -196,7 +255,7 @@ def _csv(rows: list[dict[str, Any]]) -> str:
     from residua.report import Table
 
     names = list(dict.fromkeys(name for row in rows for name in row))
-    cells = tuple(tuple(str(row.get(name, "")) for name in names) for row in rows)
+    cells = tuple(tuple("" if row.get(name) is None else str(row[name]) for name in names) for row in rows)
     return Table("", tuple(names), cells).csv()
 
 

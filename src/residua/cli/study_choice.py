@@ -9,6 +9,7 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from residua.cli.console import say
 from residua.errors import InputError
 
 Name = Annotated[
@@ -34,6 +35,12 @@ Forget = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--forget", metavar="WHAT", help="What a built-in study forgets."),
 ]
+TrajectoryOption = Annotated[
+    bool,
+    typer.Option(
+        "--trajectory", help="Also read UA, RA and TA after every epoch of every method; the page shows them."
+    ),
+]
 ALWAYS = ("Original", "Retrain")
 
 
@@ -44,6 +51,7 @@ def chosen_study(
     data: str | None,
     forget: str | None,
     network: str | None = None,
+    trajectory: bool = False,
 ) -> Any:
     """A built-in study or that of a file, cut down to what was asked for."""
     from residua.study.definition import Row, Study
@@ -51,7 +59,7 @@ def chosen_study(
 
     study: Any = None
     if name in BUILT_IN:
-        study = BUILT_IN[name](data, forget, network)
+        study = BUILT_IN[name](data, forget, network, say)
     elif name.endswith(".py") and Path(name).is_file():
         if data or forget or network:
             raise InputError(
@@ -65,6 +73,8 @@ def chosen_study(
         raise InputError(
             f"there is no study {name!r}; give {known}, or a Python file with study = Study(...)"
         )
+    if trajectory:
+        study = dataclasses.replace(study, trajectories=True)
     if seeds is not None:
         study = dataclasses.replace(study, seeds=range(seeds))
     if method:

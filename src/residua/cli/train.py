@@ -35,12 +35,13 @@ from residua.models.checkpoint import save
 from residua.models.classifier import Classifier
 from residua.models.foreign.making import begin, file_digest, make
 from residua.models.foreign.opening import with_stem
-from residua.models.networks import NETWORKS, build, stem_for
+from residua.models.networks import NETWORKS, build
 from residua.record import Record, describe
 from residua.report import accuracy_table
+from residua.study.validation import validation_task
 from residua.training.loop import seeded
 from residua.training.pretraining import Pretraining
-from residua.training.recipes import TINY, WIDTH, pretraining
+from residua.training.recipes import TINY, WIDTH, pretraining, stem_at
 from residua.unlearn import Original, Retrain
 
 
@@ -85,6 +86,12 @@ def train(
     ] = None,
     trust: TrustOption = False,
     width: Annotated[Optional[int], typer.Option(help="Width of a ResNet; by scale: 8, 16, 64.")] = None,  # noqa: UP045
+    validation: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(
+            help="Leave this share of the training data out, as tune does; it stands in for the test data."
+        ),
+    ] = None,
     variant: Annotated[str, typer.Option(help="Variant of a ViT: tiny, small or base.")] = "tiny",
     patch: Annotated[int, typer.Option(help="Patch size of a ViT.")] = 4,
     scale: ScaleOption = "tiny",
@@ -108,10 +115,12 @@ def train(
         )
     where = choose_device(device)
     task = open_task(data, forget, [init])
+    task = task if validation is None else validation_task(task, validation)
     settings = dataclasses.replace(pretraining(scale, task.dataset, with_stem(network)[0]), **fields)
     shape: dict[str, Any] = {"variant": variant, "patch": patch}
     if network != "vit":
-        shape = {"width": WIDTH[scale] if width is None else width}
+        stem = with_stem(network)[1] or stem_at(scale, task.retain.shape[1])
+        shape = {"width": WIDTH[scale] if width is None else width, "stem": stem}
     label = (Retrain if retrain else Original).label
     with seeded(seed), training_bar(label):
         begun = _begun(network, cuts, init, trust, task, shape).to(where)
@@ -156,7 +165,7 @@ def _begun(
 ) -> Classifier:
     """The network before its training: drawn, or with the weights of --init."""
     channels, height, width = task.retain.shape
-    network, stem = with_stem(network)
+    network, _ = with_stem(network)
     if network not in NETWORKS:
         return make(
             network,
@@ -169,6 +178,6 @@ def _begun(
         )
     if cuts is not None:
         raise InputError(f"the blocks of {network} are known; leave out --cuts")
-    own = {"image": height} if network == "vit" else {"stem": stem or stem_for(height)}
+    own = {"image": height} if network == "vit" else {}
     model = build(network, classes=task.classes, channels=channels, **own, **shape)
     return model if init is None else begin(model, init, trust)

@@ -1,4 +1,4 @@
-"""`residua tune`: find epochs and learning rates for a method."""
+"""`residua tune`: find settings for a method, or for every method alike."""
 
 from __future__ import annotations
 
@@ -31,14 +31,20 @@ from residua.cli.words import (
     command_line,
     one_method,
 )
+from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.files import check_place
-from residua.measure import Accuracy
+from residua.measure import Accuracy, InformationCurve
 from residua.report import Table
 from residua.study.presets import NETWORK, network_for
-from residua.study.tuning import Given, Start, Trial, ranges, tune
+from residua.study.searches import Trial, near_best
+from residua.study.tuning import Given, Start, ranges, tune
+from residua.study.validation import SHARE, validation_task
 from residua.training.recipes import pretraining
-from residua.unlearn import find
+from residua.training.settings import described
+from residua.unlearn import find, methods, traits
+
+EVERY = "every"
 
 
 def tuning(
@@ -49,7 +55,9 @@ def tuning(
     plugin: PluginOption = None,
     original: Annotated[
         Optional[Path],  # noqa: UP045 (typer reads it at run time)
-        typer.Option(help="Original (.safetensors); without it Original and Retrain are trained."),
+        typer.Option(
+            help="Original (.safetensors), trained with the same --validation; without it Original and Retrain are trained."
+        ),
     ] = None,
     reference: Annotated[
         Optional[Path],  # noqa: UP045
@@ -58,7 +66,7 @@ def tuning(
     out: Annotated[
         Path,
         typer.Option(
-            help="Folder for what was tried; in that of a study, its Original and Retrain are found."
+            help="Folder for what was tried; its Original and Retrain serve every method that is tuned there."
         ),
     ] = Path("tuning"),
     trials: Annotated[int, typer.Option(min=1, help="Choices to try, those of earlier runs included.")] = 20,
@@ -74,6 +82,13 @@ def tuning(
         Optional[float],  # noqa: UP045
         typer.Option(help="Largest learning rate.", show_default="each field's own, usually 0.1"),
     ] = None,
+    validation: Annotated[
+        float, typer.Option(help="Share of the training data that is left out, and on which TA is read.")
+    ] = SHARE,
+    index: Annotated[
+        bool,
+        typer.Option("--idi", help="After the search, read IDI of all choices within one point of the best."),
+    ] = False,
     network: NetworkOption = None,
     cuts: CutsOption = None,
     trust: TrustOption = False,
@@ -82,13 +97,17 @@ def tuning(
     jobs: JobsOption = 2,
     device: DeviceOption = "cpu",
 ) -> None:
-    """Search epochs and learning rates by the gap to Retrain in UA and TA; never by IDI.
+    """Search epochs, learning rates and a method's own settings by the gap to Retrain in UA and TA; never by IDI.
 
-    A method's fields say which of them may be varied, and over which range. All other settings are the scale's
-    recipe. Every trial is kept in --out: the same command resumes, and with more --trials it goes on.
+    A method's fields say which of them may be varied, and over which range; all other settings are the scale's
+    recipe. TA is read on a part of the training data that no model sees, never on the test data. METHOD `every` gives
+    every method the same number of trials. Every trial is kept in --out: the same command resumes, and with more
+    --trials it goes on. Records of the searches are in --out/records.
     """
     label = one_method(method, method_option, "tune")
-    ranges(find(label), epochs, low, high)  # an unknown name, or an empty range, costs no loading
+    every = label.lower() == EVERY
+    if not every:
+        ranges(find(label), epochs, low, high)  # an unknown name, or an empty range, costs no loading
     if (original is None) != (reference is None):
         raise InputError(
             "--original and --reference belong together; give both, or neither to have them trained"
@@ -99,31 +118,55 @@ def tuning(
     start: Given | Start
     if original is not None and reference is not None:
         model, retrain = (load_for(task, path, where, network, cuts, trust) for path in (original, reference))
-        start = Given(model, dict(Accuracy()(retrain, task).values))
+        aim = Accuracy()(retrain, validation_task(task, validation)).values
+        start = Given(model, dict(aim))
         name = str(model.architecture.get("network"))
     else:
         name = network or NETWORK
         start = Start(network_for(task, scale, name), pretraining(scale, task.dataset, name))
-    unlearner = chosen(label, scale, task, name, {})
-    with following() as progress:
-        tried = tune(
-            unlearner,
-            task,
-            start,
-            out=out,
-            trials=trials,
-            epochs=epochs,
-            low=low,
-            high=high,
-            seed=seed,
-            report=lambda trial: say(_line(trial)),
-            jobs=jobs,
-            device=str(where),
-            command=command_line(),
-            tell=say,
-            progress=progress,
-        )
-    show(_table(unlearner.label, tried))
+    for unlearner in [chosen(each, scale, task, name, {}) for each in (_tunable(task) if every else [label])]:
+        with following() as progress:
+            tried = tune(
+                unlearner,
+                task,
+                start,
+                out=out,
+                trials=trials,
+                epochs=epochs,
+                low=low,
+                high=high,
+                seed=seed,
+                validation=validation,
+                measure=InformationCurve() if index else None,
+                scale=scale,
+                report=lambda trial: say(_line(trial)),
+                jobs=jobs,
+                device=str(where),
+                command=command_line(),
+                tell=say,
+                progress=progress,
+            )
+        show(_table(unlearner.label, tried))
+        if index:
+            say(_range(unlearner.label, tried))
+
+
+def _tunable(task: ForgetTask) -> list[str]:
+    """Every method that can do the task and has something to search; those made from scratch have not."""
+    labels = []
+    for label, method in methods().items():
+        fields = described(type(method)).values()
+        if task.scenario in traits(method).scenarios and any(each.setting.tune for each in fields):
+            labels.append(label)
+    return labels
+
+
+def _range(label: str, tried: list[Trial]) -> str:
+    near = near_best(tried)
+    values = sorted(trial.idi for trial in near if trial.idi is not None)
+    if not values:
+        return f"{label}: IDI is undetermined for all {len(near)} choices within one point of the best gap"
+    return f"{label}: IDI {values[0]:.2f} to {values[-1]:.2f} over {len(values)} choices within one point of the best gap"
 
 
 def _table(label: str, tried: list[Trial]) -> Table:
@@ -138,7 +181,7 @@ def _table(label: str, tried: list[Trial]) -> Table:
             )
             for trial in tried[:10]
         ),
-        note="Gap: |UA - Retrain's| + |TA - Retrain's|.",
+        note="Gap: |UA - Retrain's| + |TA - Retrain's|; TA is read on training data that no model saw.",
     )
 
 

@@ -81,6 +81,8 @@ def ulira(
     check_place(out / "table.md")
     where = choose_device(device)
     opened = open_dataset(data)
+    for note in opened.notes:
+        say(f"note: {note}")
     name = network or NETWORK
     shape = network_fields(opened.classes, opened.shape, scale, name)
     training = pretraining(scale, opened.name, name)

@@ -260,19 +260,19 @@ def _resampled(columns: Sequence[np.ndarray], random: np.random.Generator) -> li
     """Bootstrap draws of the mean of each column, from the same samples in each draw.
 
     Of very many samples the means are normal, with the covariance of the samples over their number; drawing them
-    at once takes milliseconds where resampling takes minutes.
+    at once takes milliseconds where resampling takes long.
     """
     table = np.stack(columns, axis=1)
     if len(table) > NORMAL:
         covariance = np.atleast_2d(np.cov(table.T)) / len(table)
         return list(random.multivariate_normal(table.mean(axis=0), covariance, DRAWS, method="eigh").T)
-    together = max(1, 4_000_000 // len(table))
-    draws = np.concatenate(
-        [
-            table[random.integers(0, len(table), (min(together, DRAWS - done), len(table)))].mean(axis=1)
-            for done in range(0, DRAWS, together)
-        ]
-    )
+    # How often each sample was drawn, times the table: quicker by far than gathering the rows of every draw.
+    samples, together, draws = len(table), max(1, 1_000_000 // len(table)), np.empty((DRAWS, table.shape[1]))
+    for start in range(0, DRAWS, together):
+        drawn = random.integers(0, samples, (min(together, DRAWS - start), samples))
+        drawn += samples * np.arange(len(drawn))[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
+        draws[start : start + together] = counts @ table / samples
     return list(draws.T)
 
 

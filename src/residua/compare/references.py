@@ -229,7 +229,7 @@ def _share(surplus: np.ndarray, scale: np.ndarray) -> tuple[float, float]:
 
 
 def _rows(
-    four: Four, blocks: Sequence[int], family: str | None, test: bool = False, of: Sequence[int] = ()
+    four: Four, blocks: Sequence[int], family: str | None, test: bool = False, all_blocks: Sequence[int] = ()
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Terms of the model and of each reference over these blocks, and the scale over all blocks."""
     unlearned, original, references = four
@@ -240,7 +240,7 @@ def _rows(
         return curve.terms(own, family, test=test).mean(axis=0)
 
     u, r = terms(unlearned, blocks), np.stack([terms(each, blocks) for each in references])
-    whole = of or blocks
+    whole = all_blocks or blocks
     scale = terms(original, whole) - np.mean([terms(each, whole) for each in references], axis=0)
     return u, r, scale
 
@@ -252,7 +252,8 @@ def _parts(four: Four, index: IDI, half: float, margin: float, unseen: bool) -> 
     wanted: list[tuple[str, tuple[np.ndarray, np.ndarray, np.ndarray], bool]] = []
     if len(blocks) > 1:
         wanted += [
-            (f"block {block}", _rows(four, [block], families[0], of=blocks), False) for block in blocks
+            (f"block {block}", _rows(four, [block], families[0], all_blocks=blocks), False)
+            for block in blocks
         ]
         positive = index.positive or 0.0
         yield POSITIVE, Part(positive, positive - half, positive + half, margin)

@@ -21,7 +21,7 @@ MORE_REFERENCES = (
 
 def three_lines(word: Word, evidence: Evidence, remedies: tuple[str, ...]) -> str:
     """Three lines that somebody who is not an engineer can read."""
-    sure = [_margin(evidence), _outputs(evidence), _contradictions(evidence), _loss(evidence.loss, evidence)]
+    sure = [_margin(evidence), _outputs(evidence), _attacks(evidence), _loss(evidence.loss, evidence)]
     lines = [
         f"{WORDS[word]}: {_inside(evidence)}.",
         f"How sure: {'; '.join(part for part in sure if part)}.",
@@ -128,11 +128,17 @@ def _outputs(evidence: Evidence) -> str:
     return "; ".join(texts) or "outputs: not assessed"
 
 
-def _contradictions(evidence: Evidence) -> str:
+def _attacks(evidence: Evidence) -> str:
+    """What attacks on the encoder regain, where that is clearly more than from a retrained model."""
     return "; ".join(
-        f"{each.name} contradicts: it regains {each.value:.2f} of what it regains from Original ({each.low:.2f} to {each.high:.2f})"
+        f"{_attack(each.name)} regains {each.value:.2f} of what it regains from Original ({each.low:.2f} to {each.high:.2f})"
         for each in evidence.contradicted
     )
+
+
+def _attack(name: str) -> str:
+    kind, _, block = name.partition(".")
+    return f"a {kind} of block {block}" if block else f"an attack by {kind}"
 
 
 def _loss(loss: Loss | None, evidence: Evidence) -> str:
@@ -188,9 +194,7 @@ def remedies(evidence: Evidence) -> tuple[str, ...]:
             "the weights: residua audit --original FILE --unlearned FILE --reference FILE --data NAME --forget WHAT"
         )
     elif inside.idi.value is None:
-        texts.append(
-            "more data, or --critic-restarts 3: Original does not clearly know more than the references"
-        )
+        texts.append("more data, or --restarts 3: Original does not clearly know more than the references")
     elif evidence.where != "within" and inside.references < 5:
         texts.append(MORE_REFERENCES)
     elif not inside.margin < 1:

@@ -21,6 +21,22 @@ _ONE_AT_A_TIME = threading.Lock()  # filters of warnings are the whole process's
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "PPM", "TIFF", "GIF")
 
 DEEP = {"I": "32-bit", "F": "floating-point", "I;16": "16-bit", "I;16B": "16-bit", "I;16L": "16-bit"}
+# How Pillow's decoders call 16-bit channels; `BGR;16` has 16 bits for all three, and is not among them.
+WIDE = re.compile(r"(L|LA|La|I|RGB|RGBA|RGBa|RGBX+|CMYKX*);16")
+
+
+def own_mode(image: Any) -> str:
+    """The mode of an image that is open and not yet loaded, or its decoder's, where that has more than 8 bits per channel.
+
+    Pillow's own mode does not show it: it reads 16-bit colour as 8-bit, and drops the rest without a word.
+    """
+    for tile in getattr(image, "tile", ()):
+        arguments = tile[3] if isinstance(tile[3], tuple) else (tile[3],)
+        raw = str(arguments[0]) if arguments else ""
+        scaled = tile[0].startswith("ppm") and isinstance(arguments[-1], int) and arguments[-1] > 255
+        if WIDE.match(raw) or scaled:
+            return raw if ";" in raw else f"{raw};16"
+    return str(image.mode)
 
 
 def deep(mode: str, where: object) -> InputError | None:
@@ -28,7 +44,7 @@ def deep(mode: str, where: object) -> InputError | None:
     if mode not in DEEP and ";" not in mode:
         return None
     return InputError(
-        f"{where} is a {DEEP.get(mode, mode)} image (mode {mode}), expected 8 bits per channel; write 8-bit copies as the "
+        f"{where} is a {DEEP.get(mode, '16-bit' if ';16' in mode else mode)} image (mode {mode}), expected 8 bits per channel; write 8-bit copies as the "
         "model's own loader makes them (keep the originals), or audit saved features"
     )
 
@@ -45,13 +61,15 @@ def decode(data: bytes, where: str) -> Any:
         image = _opened(pillow, data, where)
         check(where, "pixels", image.width * image.height)
         check_unpacked(where, image.width * image.height * len(image.getbands()), len(data))
+        mode = own_mode(image)
         image.load()
     except InputError:
         raise
     except Exception as error:  # Pillow raises whatever the format's own parser stumbled over
         raise InputError(f"{where} cannot be decoded as an image; replace or remove it") from error
-    if refusal := deep(image.mode, where):  # Pillow would cut such values off at 255 without a word
-        raise refusal
+    for each in (mode, image.mode):  # Pillow would cut such values off at 255 without a word
+        if refusal := deep(each, where):
+            raise refusal
     return image
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from residua.data.checks import content, need
-from residua.data.decoding import FORMATS, cores, decode, deep, pixels
+from residua.data.decoding import FORMATS, cores, decode, deep, own_mode, pixels
 from residua.errors import InputError
 from residua.files import open_regular
 from residua.limits import check
@@ -50,7 +50,7 @@ def examine(paths: Sequence[Path], size: int | None) -> Look | None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 with open_regular(path) as raw, pillow.open(raw, formats=FORMATS) as image:
-                    mode, found = str(image.mode), image.size
+                    mode, found = own_mode(image), image.size
         except Exception:  # whoever decodes it says why
             continue
         if refusal := deep(mode, path):
@@ -68,24 +68,33 @@ def examine(paths: Sequence[Path], size: int | None) -> Look | None:
     return Look(first[1][1], first[1][0], channels, uniform)
 
 
+class OtherSize(InputError):
+    """An image has another size than those before it, and none was given to bring all to."""
+
+
 def in_memory(
-    count: int, get: Callable[[int], tuple[str, bytes]], look: Look, where: object
+    count: int,
+    get: Callable[[int], tuple[str, bytes]],
+    look: Look,
+    where: object,
+    size: int | None = None,
 ) -> npt.NDArray[np.uint8]:
-    """All images (N, C, H, W), decoded; `get` gives the name and the bytes of each."""
-    check(where, "memory", count * look.height * look.width * look.channels)
-    images = np.empty((count, look.height, look.width, look.channels), np.uint8)
+    """All images (N, C, H, W), decoded and, with `size`, brought to it; `get` gives the name and the bytes of each."""
+    height, width = (size, size) if size is not None else (look.height, look.width)
+    check(where, "memory", count * height * width * look.channels)
+    images = np.empty((count, height, width, look.channels), np.uint8)
 
     def fill(i: int) -> None:
         name, data = get(i)
         image = decode(data, name)
-        if image.size != (look.width, look.height):
-            raise InputError(
+        if size is None and image.size != (width, height):
+            raise OtherSize(
                 f"{name} has {image.size[0]} x {image.size[1]} pixels but the others have {look.width} x {look.height}; "
                 "give the size that the model was trained on, such as --size 32 (in Python, size=)"
             )
         if look.channels == 1 and image.mode not in ("L", "1"):
             raise InputError(f"{name} is a colour image among grey ones; bring all to one kind")
-        images[i] = pixels(image, look.channels)
+        images[i] = pixels(image, look.channels, size)
 
     with ThreadPoolExecutor(cores()) as pool:
         list(pool.map(fill, range(count), chunksize=64))

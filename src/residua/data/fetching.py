@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from urllib.error import HTTPError
 
 from residua.data.checks import Location, unknown
 from residua.errors import InputError
+from residua.files import file_hash
 from residua.limits import check, limit
 
 Progress = Callable[[str, int, int | None], None]  # file name, bytes so far, bytes in all if known
@@ -21,42 +21,45 @@ Progress = Callable[[str, int, int | None], None]  # file name, bytes so far, by
 
 @dataclass(frozen=True)
 class Source:
-    """A file, where it is, and the MD5 that its makers publish."""
+    """A file, where it is, and its SHA-256.
+
+    The makers of these data publish MD5, which no longer shows that nobody changed a file.
+    """
 
     url: str
     filename: str
-    md5: str
+    sha256: str
 
 
 def _sources(base: str, files: dict[str, str]) -> tuple[Source, ...]:
-    return tuple(Source(base + filename, filename, md5) for filename, md5 in files.items())
+    return tuple(Source(base + filename, filename, sha256) for filename, sha256 in files.items())
 
 
 SOURCES: dict[str, tuple[Source, ...]] = {
     "cifar10": _sources(
         "https://www.cs.toronto.edu/~kriz/",
-        {"cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530"},
+        {"cifar-10-binary.tar.gz": "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"},
     ),
     "cifar100": _sources(
         "https://www.cs.toronto.edu/~kriz/",
-        {"cifar-100-binary.tar.gz": "03b5dce01913d631647c71ecec9e9cb8"},
+        {"cifar-100-binary.tar.gz": "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"},
     ),
     "mnist": _sources(
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
         {
-            "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-            "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
-            "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
-            "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+            "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+            "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+            "t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+            "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
         },
     ),
     "fashion-mnist": _sources(
         "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
         {
-            "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-            "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
-            "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
-            "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
+            "train-images-idx3-ubyte.gz": "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+            "train-labels-idx1-ubyte.gz": "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+            "t10k-images-idx3-ubyte.gz": "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+            "t10k-labels-idx1-ubyte.gz": "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
         },
     ),
 }
@@ -86,18 +89,18 @@ def fetch(
         try:
             Path(to).mkdir(parents=True, exist_ok=True)
             if path.exists():
-                if _md5(path) != source.md5:
+                if file_hash(path) != source.sha256:
                     raise InputError(
-                        f"{path} is not the file expected (MD5 {source.md5}); remove it and fetch again"
+                        f"{path} is not the file expected (SHA-256 {source.sha256}); remove it and fetch again"
                     )
                 continue
             # A part may be complete, if only the last step was missed.
-            if not part.exists() or _md5(part) != source.md5:
+            if not part.exists() or file_hash(part) != source.sha256:
                 _download(url, source.filename, part, progress)
-            if (found := _md5(part)) != source.md5:
+            if (found := file_hash(part)) != source.sha256:
                 part.unlink()
                 raise InputError(
-                    f"{url} gave a file with MD5 {found}, expected {source.md5}, so it was deleted; "
+                    f"{url} gave a file with SHA-256 {found}, expected {source.sha256}, so it was deleted; "
                     "fetch again or give another mirror"
                 )
             part.replace(path)
@@ -177,11 +180,3 @@ def _start(response: Any) -> int | None:
     """Where the bytes that a server sends begin, by its own word."""
     match = re.match(r"bytes ([0-9]{1,18})-", response.headers.get("Content-Range", ""))
     return int(match[1]) if match else None
-
-
-def _md5(path: Path) -> str:
-    md5 = hashlib.md5(usedforsecurity=False)
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            md5.update(chunk)
-    return md5.hexdigest()

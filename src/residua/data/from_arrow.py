@@ -12,13 +12,13 @@ import numpy as np
 
 from residua.data.checks import Location, folder, need, side
 from residua.data.decoding import decode
-from residua.data.examining import Look, in_memory
+from residua.data.examining import Look, OtherSize, in_memory
 from residua.data.from_arrays import arrays
 from residua.data.parquet_files import _class_labels, _in_struct, _is_bytes
 from residua.data.task import Dataset
 from residua.errors import InputError
 from residua.files import read_bytes, regular_file
-from residua.limits import check
+from residua.limits import check, check_growth
 
 TEST = ("test", "validation", "valid", "val")
 
@@ -35,8 +35,8 @@ def hf_datasets(
 ) -> Dataset:
     """A DatasetDict that was saved to disk: dir/train and dir/test (or validation), each with Arrow files.
 
-    Columns are found by their types, class names in the files' metadata. Images must be stored as bytes, and of one
-    size.
+    Columns are found by their types, class names in the files' metadata. Images must be stored as bytes. They are of
+    one size, or are brought to `size`: the shorter side becomes `size` and the middle is kept.
     """
     path = folder(dir)
     side(size)
@@ -50,10 +50,7 @@ def hf_datasets(
     classes = _class_labels(tables["train"].schema).get(columns[1], ())
     labels = {half: _labels(table, columns[1], f"{path.name}/{half}") for half, table in tables.items()}
     look = _look(tables["train"], columns[0], f"{path.name}/train")
-    images = {
-        half: in_memory(table.num_rows, _encoded(table, columns[0], f"{path.name}/{half}"), look, path)
-        for half, table in tables.items()
-    }
+    images = _images(path, tables, columns[0], look, size)
     return arrays(
         images["train"], labels["train"], images["test"], labels["test"],
         mean=mean, std=std, class_names=classes, name=name or path.absolute().name, size=size,
@@ -141,6 +138,32 @@ def _encoded(table: Any, column: str, where: str) -> Callable[[int], tuple[str, 
         return f"row {i} of {where}", bytes(data)
 
     return get
+
+
+def _images(
+    path: Path, tables: dict[str, Any], column: str, look: Look, size: int | None
+) -> dict[str, np.ndarray]:
+    """As they are if they are squares of one size and not larger than `size`; else each is brought to it."""
+
+    def decoded(fitted: int | None) -> dict[str, np.ndarray]:
+        height, width = (fitted, fitted) if fitted is not None else (look.height, look.width)
+        for half, table in tables.items():
+            check_growth(path / half, table.num_rows * height * width * look.channels, table.nbytes)
+        return {
+            half: in_memory(
+                table.num_rows, _encoded(table, column, f"{path.name}/{half}"), look, path, fitted
+            )
+            for half, table in tables.items()
+        }
+
+    if size is not None and (look.height != look.width or look.height > size):
+        return decoded(size)
+    try:
+        return decoded(None)
+    except OtherSize:
+        if size is None:
+            raise
+        return decoded(size)
 
 
 def _look(table: Any, column: str, where: str) -> Look:

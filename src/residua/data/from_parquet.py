@@ -147,7 +147,8 @@ def _check_shape(image: Any, where: str, shape: _Shape, size: int | None) -> Non
         if size is None:
             raise InputError(
                 f"{where} is {image.size[0]} x {image.size[1]} pixels but the first image is "
-                f"{shape.width} x {shape.height}; give size= to bring all to one size"
+                f"{shape.width} x {shape.height}; give the size that the model was trained on, such as --size 224 "
+                "(in Python, size=)"
             )
         fits = replace(fits, height=size, width=size, fitted=True)
     if fits != shape:

@@ -54,6 +54,7 @@ class ForgetOutputs:
     seed: Annotated[int, Seed("Seed of the random network that ZRF compares with.")] = 0
 
     label = "outputs"
+    revision = 2
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -64,11 +65,12 @@ class ForgetOutputs:
             "entropy": float(-(log_p.exp() * log_p).sum(dim=1).mean()),
             "confidence": float(log_p.gather(1, task.forget.labels[:, None]).exp().mean()),
         }
-        arrays, notes = {"log_probabilities": log_p.numpy()}, {}
+        # float32: networks compute in it, and records of many models are kept.
+        arrays, notes = {"log_probabilities": log_p.float().numpy()}, {}
         try:
             with seeded(self.seed):
                 random = reinitialise(clone(model))
-            arrays["random"] = log_probabilities(random, task.forget).numpy()
+            arrays["random"] = log_probabilities(random, task.forget).float().numpy()
         except InputError as error:
             notes["ZRF"] = f"no random network: {error}"
         return Reading(values, arrays, notes=notes)

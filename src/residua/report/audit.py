@@ -162,19 +162,21 @@ def _guards(unlearned: Mapping[str, float], original: Mapping[str, float], recor
 
 def _facts(records: Mapping[str, Record]) -> dict[str, Any]:
     """What a report says of the audit and the records know too."""
-    of = records["unlearned"]
+    unlearned = records["unlearned"]
     for role, record in records.items():
-        if record.setting.task != of.setting.task or record.seeds.get("audit") != of.seeds.get("audit"):
+        if record.setting.task != unlearned.setting.task or record.seeds.get("audit") != unlearned.seeds.get(
+            "audit"
+        ):
             raise InputError(f"the records of {role} and unlearned are not of one audit")
-    found: dict[str, Any] = {"command": of.command, "task": _task(of).model_dump(mode="json")}
-    if of.setting.network is not None:
-        found["network"] = of.setting.network
-    if "audit" in of.seeds:
-        found["seed"] = of.seeds["audit"]
+    found: dict[str, Any] = {"command": unlearned.command, "task": _task(unlearned).model_dump(mode="json")}
+    if unlearned.setting.network is not None:
+        found["network"] = unlearned.setting.network
+    if "audit" in unlearned.seeds:
+        found["seed"] = unlearned.seeds["audit"]
     if "reference" in records and (proxy := records["reference"].method.proxy) is not None:
         found["proxy"] = {"label": "proxy", "class": "Pretraining", "share": proxy.share} | proxy.fields
-    made = {label: facts.fields for label, facts in of.measures.items() if facts.refused is None}
-    return found | {"software": of.software, "measures": json.loads(json.dumps(made))}
+    made = {label: facts.fields for label, facts in unlearned.measures.items() if facts.refused is None}
+    return found | {"software": unlearned.software, "measures": json.loads(json.dumps(made))}
 
 
 def _task(record: Record) -> TaskFacts:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from residua.errors import printable
 from residua.readings import Reading
 from residua.report.audit_parts import references_in, roles_in
+from residua.report.known import known_methods
 from residua.report.metrics import metrics_table
 from residua.report.plain import facts, resolution, role_name, subject
 from residua.report.provenance import hashes, measure_settings, provenance
@@ -66,6 +67,9 @@ def _index(report: AuditReport) -> Lines:
         f"Parts of the IDI: {shares}{positive}. 1 is Original's knowledge, 0 the {zero}. "
         f"In nats: {index.id_unlearned:.4f} of {index.id_original:.4f}."
     ]
+    known = known_methods(report)
+    if known is not None:
+        lines += ["", known.sentence]
     inside = report.inside
     if inside is None or not inside.parts:
         return lines

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from residua.compare import Rules
 from residua.compare.verdicts import WORDS, Word
@@ -58,6 +60,25 @@ def control_reports(records: Sequence[Record], rules: Rules) -> list[AuditReport
                 about = {"control": row, "seed": seed, "setting": setting_line(record).split(", seed ")[0]}
                 reports.append(audit_report(roles, rules=rules, about=about))
     return reports
+
+
+def compact(report: AuditReport) -> str:
+    """The report as one line of JSON: controls have hundreds. Numbers have six digits, and metrics only their headlines,
+    which are what tables of controls show."""
+    names = set(headlines(list(dict.fromkeys(n for values in report.metrics.values() for n in values))))
+    metrics = {
+        role: {n: v for n, v in values.items() if n in names} for role, values in report.metrics.items()
+    }
+    data = report.model_dump(mode="json") | {"metrics": metrics}
+    return json.dumps(_rounded(data), ensure_ascii=False)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {name: _rounded(each) for name, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list) else value
 
 
 def verdict_table(reports: Sequence[AuditReport]) -> Table:

@@ -86,7 +86,12 @@ def index_of(role: str, found: Inside | None) -> IDI | None:
         value = found.chance.left_out[int(role.removeprefix("reference") or 1) - 1]
     # Shares of blocks are the unlearned model's.
     return dataclasses.replace(
-        index, value=value, interval=(value, value), blocks={0: value}, block_intervals={}
+        index,
+        value=value,
+        interval=(value, value),
+        blocks={0: value},
+        block_intervals={},
+        id_unlearned=value * index.id_original,
     )
 
 
@@ -219,7 +224,7 @@ def forget_side(read: Readings, task: TaskFacts) -> Side | Literal["neither"] | 
 
 
 def _probabilities(readings: Mapping[str, Reading]) -> np.ndarray:
-    return np.exp(readings["outputs"].arrays["log_probabilities"])
+    return np.exp(readings["outputs"].arrays["log_probabilities"].astype(np.float64))
 
 
 def _number(key: str) -> int:

@@ -39,9 +39,8 @@ def detectors(reports: Sequence[AuditReport]) -> list[Detector]:
     0 is a reference, 1 Original. Seeds in which the metric cannot distinguish Original from the references count as 0. Each reference left out
     against the others counts as a model without the knowledge.
     """
-    names = headlines(
-        list(dict.fromkeys(n for r in reports for values in r.metrics.values() for n in values))
-    )
+    every = dict.fromkeys(n for r in reports for values in r.metrics.values() for n in values)
+    names = headlines([name for name in every if not name.endswith((".low", ".high"))])
     found = [each for name in names if (each := _detector(name, reports)) is not None]
     return sorted(found, key=lambda each: -each.auc)
 

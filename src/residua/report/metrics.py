@@ -10,7 +10,7 @@ from residua.readings import Reading
 from residua.report.table import Table
 
 # What is told of the better side where it is the reference's and there is none.
-UNTOLD = "cannot be told without a reference"
+UNTOLD = "unknown without a reference"
 
 
 def metrics_table(

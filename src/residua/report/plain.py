@@ -65,10 +65,10 @@ def _says(report: AuditReport) -> Fact:
         if like.like:
             return Fact(question, "No, like a model that never saw it", numbers, "good")
         return Fact(question, "Its answers are not those of a model that never saw it", numbers, "open")
-    of = [report.metrics.get(role, {}).get("UA") for role in ("unlearned", "original")]
-    if of[0] is None or of[1] is None:
+    errors = [report.metrics.get(role, {}).get("UA") for role in ("unlearned", "original")]
+    if errors[0] is None or errors[1] is None:
         return Fact(question, "Not assessed", "What it answers on the forgotten data was not given.", "open")
-    numbers = f"{_per_cent(1 - of[0])} of the forgotten images are still answered correctly; before, {_per_cent(1 - of[1])}."
+    numbers = f"{_per_cent(1 - errors[0])} of the forgotten images are still answered correctly; before, {_per_cent(1 - errors[1])}."
     side = _side(report)
     if side == "original":
         return Fact(question, "Yes, it answers as before", numbers, "bad")
@@ -97,7 +97,7 @@ def _knows(report: AuditReport) -> Fact:
     if index.value is None or index.interval is None:
         return Fact(
             question,
-            "It cannot be told",
+            "Inconclusive",
             "Before, it did not clearly know more than a model that never saw the data.",
             "open",
         )
@@ -108,7 +108,7 @@ def _knows(report: AuditReport) -> Fact:
         line = report.settings.get("floor_margin") or 0.1
         if low > 1 - line:
             return Fact(question, "Yes, nearly all that it knew before", numbers, "bad")
-        answer = "Next to nothing is left" if high < line else "It cannot be told without a reference"
+        answer = "Next to nothing is left" if high < line else "Inconclusive without a reference"
         return Fact(question, answer, numbers, "open")
     surplus, (tolerance, margin) = max((index.positive or index.value) - index.value, 0.0), _lines(report)
     parts = {} if report.inside is None else report.inside.parts
@@ -150,7 +150,7 @@ def _kept(report: AuditReport) -> Fact:
 def resolution(report: AuditReport) -> str:
     """What this audit can tell, in one sentence."""
     if report.idi is None:
-        return "The inside was not assessed, so a model that only keeps silent cannot be told from one that forgot."
+        return "The inside was not assessed, so a model that only keeps silent and one that forgot look the same."
     if report.against == "none":
         return "There is no reference, so this audit can accuse a model and can never clear it."
     kind = "retrained" if report.against == "model" else "proxy"
@@ -158,11 +158,11 @@ def resolution(report: AuditReport) -> str:
     if found is None or found.resolution is None:
         return (
             f"One {kind} model is the reference: how much such models differ from each other is unknown, and small "
-            "residues cannot be told from that."
+            "residues cannot be distinguished from that."
         )
     return (
-        f"{found.references} {kind} models are the references: an IDI of {found.resolution:.2f} or more is told from a "
-        "retrained model with probability 0.95, a smaller one may not be."
+        f"{found.references} {kind} models are the references: an IDI of {found.resolution:.2f} or more is distinguished "
+        "from a retrained model with probability 0.95, a smaller one may not be."
     )
 
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from residua.compare import Rules
-from residua.errors import InputError
-from residua.files import write_atomically
+from residua.errors import InputError, printable
+from residua.files import read_text, write_atomically
 from residua.record import Record
 from residua.report.audit_data import references_in
 
@@ -47,17 +47,12 @@ class Plan(BaseModel):
 
     @classmethod
     def read(cls, path: str | Path) -> Plan:
+        text = read_text(path, "a plan that `residua plan` wrote")
         try:
-            return cls.model_validate_json(Path(path).read_text("utf-8"))
-        except OSError as error:
-            raise InputError(
-                f"plan {path} cannot be read ({error.strerror}); give a file of `residua plan`"
-            ) from error
-        except (ValidationError, UnicodeDecodeError) as error:
-            first = str(error).splitlines()
-            raise InputError(
-                f"{path} is not a plan ({'; '.join(first[:2])}); write one with `residua plan`"
-            ) from error
+            return cls.model_validate_json(text)
+        except (ValidationError, RecursionError) as error:
+            first = printable("; ".join(str(error).splitlines()[:2]), 300)
+            raise InputError(f"{path} is not a plan ({first}); write one with `residua plan`") from error
 
 
 def departures(plan: Plan, records: Mapping[str, Record], rules: Rules) -> list[str]:

@@ -56,6 +56,7 @@ def _latex(text: str) -> str:
         ("_", r"\_"),
         ("&", r"\&"),
         ("±", r"$\pm$"),
+        ("→", r"$\rightarrow$"),
     ):
         text = text.replace(sign, name)
     return text

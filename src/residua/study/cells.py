@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from residua.models.classifier import Classifier, weights_digest
 from residua.models.networks import build
 from residua.record import describe
 from residua.study.store import Result, Store
+from residua.study.trajectory import Trajectory
+from residua.training.keeping import unkept
 from residua.training.loop import seeded
 from residua.training.pretraining import Pretraining
 from residua.unlearn import Unlearner, traits
@@ -24,6 +27,8 @@ from residua.unlearn import Unlearner, traits
 # Raised by hand when a room's code gives another answer for the same inputs. A method or measure may have a
 # `revision` of its own beside these.
 REVISIONS = {"train": 1, "unlearn": 1, "measure": 1}
+# What a training declares to cost beside its epochs: others wait for it, so it begins before them.
+FIRST = 1e6
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,7 @@ class Training:
 
     @property
     def cost(self) -> float:
-        return 1e6 + self.pretraining.epochs  # others wait for it
+        return FIRST + self.pretraining.epochs
 
     def inputs(self, facts: Mapping[str, Any], device: str, parents: Sequence[Result]) -> dict[str, Any]:
         return {
@@ -132,6 +137,7 @@ class Unlearning:
     method: Unlearner
     seed: int
     parents: tuple[Cell, ...]
+    trajectory: bool = field(default=False, kw_only=True)
 
     @property
     def group(self) -> object:
@@ -151,11 +157,17 @@ class Unlearning:
             "original": parents[0].values["weights"] if parents else None,
             "seed": self.seed,
             "device": kind_of(device),
-        }
+        } | ({"trajectory": True} if self.trajectory else {})
 
     def run(self, context: Context, store: Store, parents: Sequence[Result]) -> Output:
-        model, spent = self.make(context, store, parents)
-        return Output(kept(store, model, keep=traits(self.method).savable) | {"RTE": spent})
+        followed = Trajectory(context.tasks[self.task])
+        with contextlib.ExitStack() as stack:
+            if self.trajectory:  # all of it: what a killed run kept of a training has no trajectory
+                stack.enter_context(unkept())
+                stack.enter_context(followed.following())
+            model, spent = self.make(context, store, parents)
+        values = kept(store, model, keep=traits(self.method).savable) | {"RTE": spent - followed.seconds}
+        return Output(values, {"trajectory": followed.array()} if followed.rows else {})
 
     def make(self, context: Context, store: Store, parents: Sequence[Result]) -> tuple[Classifier, float]:
         """The model, and the seconds that the method took."""
@@ -226,6 +238,7 @@ class Measurement:
             "notes": dict(reading.notes),
             "about": dict(reading.about),
             "reading": reading.kind,
+            "seconds": dict(reading.seconds),
         }
         return Output(values, dict(reading.arrays))
 

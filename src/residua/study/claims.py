@@ -15,6 +15,9 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+from residua.errors import InputError
+from residua.files import read_text
+
 BEAT = 5.0
 # A claim that is older belongs to nobody. Clocks of machines that share a disk may differ by some seconds.
 EXPIRED = 60.0
@@ -65,12 +68,20 @@ class Claims:
         self._held.discard(key)
         self._path(key).unlink(missing_ok=True)
 
+    def owners(self) -> list[str]:
+        """The processes that hold claims and are alive, as machine and number."""
+        names = set()
+        for path in self.folder.iterdir() if self.folder.is_dir() else ():
+            with contextlib.suppress(InputError):  # it was released just now
+                names |= set() if self._is_dead(path) else {read_text(path)}
+        return sorted(names)
+
     def _is_dead(self, path: Path) -> bool:
         try:
             if time.time() - path.stat().st_mtime > self.expired:
                 return True
-            machine, _, process = path.read_text(encoding="utf-8").rpartition(" ")
-        except OSError:
+            machine, _, process = read_text(path).rpartition(" ")
+        except (OSError, InputError):
             return False  # it was released just now
         return machine == socket.gethostname() and process.isdigit() and not _alive(int(process))
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from residua.compare import guards
-from residua.files import check_place, write_atomically
+from residua.errors import InputError
+from residua.files import check_place, read_text, write_atomically
 from residua.nested import differences
 from residua.record import Record
 from residua.study import looking
@@ -97,8 +98,8 @@ def _compare(study: Study, out: Path, tell: Tell) -> None:
     path = out / looking.DEFINITION
     now = json.loads(json.dumps(study.definition(), default=str))
     try:
-        before = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        before = json.loads(read_text(path))
+    except (InputError, ValueError, RecursionError):
         before = None
     if before is not None and before != now:
         for difference in differences(before, now)[:10]:
@@ -139,6 +140,6 @@ def _needed(row: PlannedRow) -> tuple[Cell, ...]:
 
 def _hash_in(path: Path) -> str | None:
     try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["sha256"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return str(json.loads(read_text(path))["sha256"])
+    except (InputError, ValueError, KeyError, TypeError, RecursionError):
         return None

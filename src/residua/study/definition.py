@@ -42,7 +42,9 @@ class Study:
     `tasks` and `networks` go by names; a network is the arguments of `networks.build`. `pretraining` trains every
     Original, and `methods` are what is done to it; both may be functions of (task, network) where hyperparameters
     depend on them. `seeds` number the Originals. `draws` repeats every unlearning with so many seeds. `estimation`,
-    if it is given, is the seed of every measure that has one. A method that cannot do a task is left out of it.
+    if it is given, is the seed of every measure that has one. `trajectories` also reads UA, RA and TA after every epoch
+    of every method, into the records. A method that cannot do a task is left out of it. `prefix` begins the names of its
+    rows, so that records of two studies can be in one folder.
     """
 
     tasks: Mapping[str, ForgetTask]
@@ -53,8 +55,10 @@ class Study:
     seeds: Sequence[int] = (0,)
     draws: int = 1
     estimation: int | None = None
+    trajectories: bool = False
     scale: str = "custom"
     name: str = "study"
+    prefix: str = ""
 
     def __post_init__(self) -> None:
         for part in ("tasks", "networks", "measures", "seeds"):
@@ -108,7 +112,7 @@ class Study:
             "measures": {measure.label: describe(measure) for measure in self._measures()},
             "seeds": list(self.seeds),
             "draws": self.draws,
-        }
+        } | ({"trajectories": True} if self.trajectories else {})
 
     def _methods(self, task: str, network: str) -> Methods:
         if callable(self.methods):
@@ -144,14 +148,17 @@ class Study:
                 label = row.label if draw == 0 else f"{row.label} draw {draw}"
                 name = f"{prefix}seed{seed}-{slug(label)}"
                 parents = () if own.from_scratch else (training,)
-                made = Unlearning(name, task_name, network, row.method, seed_of(seed, number), parents)
+                made = Unlearning(
+                    name, task_name, network, row.method, seed_of(seed, number), parents,
+                    trajectory=self.trajectories,
+                )  # fmt: skip
                 measurements = tuple(Measurement(f"{name}/{m.label}", m, made) for m in self._measures())
                 yield PlannedRow(name, row.label, seed, draw, training, made, measurements)
 
     def _prefix(self, task: str, network: str) -> str:
         parts = [task] if len(self.tasks) > 1 else []
         parts += [network] if len(self.networks) > 1 else []
-        return "".join(f"{slug(part)}-" for part in parts)
+        return self.prefix + "".join(f"{slug(part)}-" for part in parts)
 
     def _measures(self) -> list[Measure]:
         if self.estimation is None:
@@ -195,6 +202,7 @@ class PlannedRow:
             seconds={"RTE": made.values["RTE"]},
             software=made.software,
             command=made.command,
+            arrays=store.arrays(made),
         )
         for cell in self.measurements:
             result = results.get(cell)
@@ -202,12 +210,16 @@ class PlannedRow:
                 record = record.and_read(cell.measure, None, 0.0, "it failed")
                 continue
             why = result.values.get("refused")
-            reading = None if why is not None else _reading(result, store)
+            reading = None if why is not None else reading_of(result, store)
             record = record.and_read(cell.measure, reading, result.seconds, why or "")
         return record
 
 
-def _reading(result: Result, store: Store) -> Reading:
+def reading_of(result: Result, store: Store) -> Reading:
+    """What a finished measurement found."""
     values = result.values
     kind = Reading.kinds.get(values["reading"], Reading)
-    return kind(values["values"], store.arrays(result), about=values["about"], notes=values["notes"])
+    parts = values.get("seconds", {})  # results of 0.1.0 have none
+    return kind(
+        values["values"], store.arrays(result), about=values["about"], notes=values["notes"], seconds=parts
+    )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 from residua.errors import InputError
@@ -54,7 +56,8 @@ def _ray(jobs: int, address: str | None, device: str, memory: int | None) -> Ite
     if ours:
         local: dict[str, Any] = {} if address else {"num_cpus": jobs, "include_dashboard": False}
         try:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **local)
+            with _at_home():
+                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **local)
         except (ConnectionError, ValueError, RuntimeError) as error:
             first = str(error).splitlines()[0][:160]
             raise InputError(f"no Ray cluster answers at {address or 'this machine'} ({first})") from error
@@ -68,6 +71,20 @@ def _ray(jobs: int, address: str | None, device: str, memory: int | None) -> Ite
             ray.shutdown()
 
 
+@contextlib.contextmanager
+def _at_home() -> Iterator[None]:
+    """Stand where the package is: Ray lets its workers import from the folder in which it is started.
+
+    The working directory may be anybody's, and a file there with the name of a module would be run.
+    """
+    before = Path.cwd()
+    os.chdir(Path(__file__).resolve().parents[2])
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
 class RayCrew:
     """Gives jobs to Ray as tasks of one processor each. As many run at once as the cluster has room for."""
 
@@ -78,10 +95,14 @@ class RayCrew:
         self._gpus = "num_gpus" in needs
 
     @property
+    def at_once(self) -> int:
+        """The processors (or GPUs) that the cluster has now."""
+        return max(1, int(self._ray.cluster_resources().get("GPU" if self._gpus else "CPU", 1)))
+
+    @property
     def free(self) -> int:
         """Twice the processors (or GPUs): Ray keeps its own queue, so that no node waits for this process."""
-        room = self._ray.cluster_resources().get("GPU" if self._gpus else "CPU", 1)
-        return max(0, 2 * int(room) - len(self._running))
+        return max(0, 2 * self.at_once - len(self._running))
 
     def give(self, job: Job) -> None:
         self._running[self._remote.remote(job.call, job.arguments)] = job

@@ -54,6 +54,10 @@ class Crew(Protocol):
     """Whoever does jobs: this process (`Here`) or several (`Workers`)."""
 
     @property
+    def at_once(self) -> int:
+        """How many jobs are done at the same time."""
+
+    @property
     def free(self) -> int:
         """How many more jobs can be given."""
 
@@ -79,6 +83,8 @@ def all_of(jobs: Iterable[Job], by: Crew) -> Iterator[Outcome]:
 
 class Here:
     """Does jobs in this process, one at a time, with one thread."""
+
+    at_once = 1
 
     def __init__(self) -> None:
         self._given: list[Job] = []

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from pydantic import BaseModel, Field, ValidationError
+
 from residua.errors import InputError
-from residua.files import write_atomically
+from residua.files import read_text, write_atomically
 from residua.nested import differences
 from residua.study.cells import Cell, Context
+from residua.study.claims import Claims
 from residua.study.definition import Study
+from residua.study.remaining import Remaining, Sort
 from residua.study.running import Run, Step
 from residua.study.sharing import Shared
 from residua.study.store import Result, Store
@@ -26,8 +31,8 @@ DEFINITION, KEYS, STATUS = "study.json", "keys.json", "status.json"
 class Plan:
     """`there` cells are finished and `missing` are to be made, by kind.
 
-    `seconds` is what they take one after another by what cells of their kind took so far; `unknown` is how many
-    cells it leaves out because nothing like them was ever measured here.
+    `seconds` is what they take one after another by what cells like them took so far; `unknown` is how many
+    cells it leaves out because nothing like them was ever made here.
     """
 
     there: dict[str, int]
@@ -44,15 +49,30 @@ def plan(study: Study, out: str | Path, device: str = "cpu") -> Plan:
     run = Run(study.cells, store, Shared(context, store.folder), context.task_facts())
     run.look()
     missing = [cell for cell in study.cells if cell not in run.results]
-    times = _times(store.results())
-    known = [times.get(_sort(cell)) for cell in missing]
+    remaining = Remaining(study.cells, _times(store.results()))
+    for cell, result in run.results.items():
+        remaining.done(cell, result.seconds)
+    left = remaining.left()
     return Plan(
         there=_by_kind(list(run.results)),
         missing=_by_kind(missing),
-        seconds=sum(each for each in known if each is not None),
-        unknown=sum(each is None for each in known),
+        seconds=left.seconds,
+        unknown=left.unknown,
         names=tuple(cell.name for cell in missing),
     )
+
+
+class _State(BaseModel):
+    """What has to be in the file before anything is computed from it: others may have written to it."""
+
+    done: int
+    total: int
+    failed: int
+    running: list[str]
+    failures: dict[str, str]
+    finished: bool
+    left: float = Field(default=0.0, ge=0, lt=1e12)
+    unknown: int = 0
 
 
 def status(out: str | Path) -> dict[str, Any]:
@@ -61,20 +81,20 @@ def status(out: str | Path) -> dict[str, Any]:
     state = _read(out / STATUS)
     if state is None:
         raise InputError(f"{out} holds no study; give the folder that `residua study run --out` wrote to")
-    claims = out / "claims"
-    at_work = (
-        sorted({path.read_text(encoding="utf-8") for path in claims.iterdir()}) if claims.is_dir() else []
-    )
+    try:
+        _State.model_validate(state, strict=True)
+    except ValidationError as error:
+        raise InputError(f"{out / STATUS} is damaged; run the study again") from error
     damaged = out / "damaged"
     return state | {
-        "processes": at_work,
+        "processes": Claims(out).owners(),
         "damaged": sorted(path.name for path in damaged.iterdir()) if damaged.is_dir() else [],
     }
 
 
 def why(out: str | Path, name: str) -> list[str]:
     """What made the cell of this name run again: which inputs changed, old and new; empty if it ran once."""
-    keys = _read(Path(out) / KEYS) or {}
+    keys = named_keys(Path(out)) or {}
     if name not in keys:
         similar = [each for each in keys if name in each][:5]
         hint = f"; it has {', '.join(similar)}" if similar else "; `residua study status` names the last ones"
@@ -98,9 +118,13 @@ def prune(out: str | Path, *, models: bool = False, dry: bool = False) -> tuple[
     How many files, and how many bytes.
     """
     out = Path(out)
-    keys = _read(out / KEYS)
+    keys = named_keys(out)
     if keys is None:
         raise InputError(f"{out} holds no finished study; run it once before pruning")
+    if not (_read(out / STATUS) or {}).get("finished"):
+        raise InputError(
+            f"the last run in {out} is not finished, so what it needs is not known yet; run it to its end before pruning"
+        )
     store = Store(out)
     kept = [result for key in set(keys.values()) if (result := store.get(key)) is not None]
     needed = {f"cells/{result.key}.json" for result in kept}
@@ -122,8 +146,18 @@ def write_status(out: Path, step: Step, failures: Mapping[str, str], finished: b
 
 
 def write_keys(out: Path, keys: Mapping[str, str]) -> None:
-    if _read(out / KEYS) != dict(keys):
-        _write(out / KEYS, dict(keys))
+    with contextlib.suppress(InputError):  # a damaged one is written again
+        if _read(out / KEYS) == dict(keys):
+            return
+    _write(out / KEYS, dict(keys))
+
+
+def named_keys(out: Path) -> dict[str, str] | None:
+    """The key of each cell that the last run knew, by name and in its order; None where none has ended yet."""
+    keys = _read(out / KEYS)
+    if keys is not None and not all(isinstance(key, str) for key in keys.values()):
+        raise InputError(f"{out / KEYS} is damaged; run the study again")
+    return keys
 
 
 def _write(path: Path, body: Any) -> None:
@@ -131,11 +165,16 @@ def _write(path: Path, body: Any) -> None:
     write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
 
 
-def _read(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+def _read(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
         return None
+    try:
+        body = json.loads(read_text(path))
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise InputError(f"{path} is damaged; run the study again")
+    return body
 
 
 def _by_kind(cells: list[Cell]) -> dict[str, int]:
@@ -143,9 +182,9 @@ def _by_kind(cells: list[Cell]) -> dict[str, int]:
     return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
 
 
-def _times(results: Any) -> dict[tuple[str, str], float]:
+def _times(results: Iterable[Result]) -> dict[Sort, float]:
     """Mean seconds of what was made here, by kind and by method or measure."""
-    seconds: dict[tuple[str, str], list[float]] = {}
+    seconds: dict[Sort, list[float]] = {}
     for result in results:
         seconds.setdefault((result.kind, _label(result)), []).append(result.seconds)
     return {sort: mean(each) for sort, each in seconds.items()}
@@ -153,8 +192,3 @@ def _times(results: Any) -> dict[tuple[str, str], float]:
 
 def _label(result: Result) -> str:
     return str(result.inputs.get(result.kind if result.kind == "measure" else "method", {}).get("label", ""))
-
-
-def _sort(cell: Cell) -> tuple[str, str]:
-    worker = getattr(cell, "measure", None) or getattr(cell, "method", None)
-    return cell.kind, str(getattr(worker, "label", ""))

@@ -5,21 +5,48 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, cast
 
 from residua.data.task import ForgetTask
 from residua.data.words import EMBEDDED, open_dataset, parse_forget
 from residua.errors import InputError
-from residua.measure import Accuracy, ForgetOutputs, InformationCurve, Measure, Membership, Recovery
-from residua.models.networks import NETWORKS, stem_for
-from residua.study.definition import Study
+from residua.measure import (
+    Accuracy,
+    ClassAccuracy,
+    Embedding,
+    ForgetOutputs,
+    InformationCurve,
+    Measure,
+    Membership,
+    Perturbed,
+    Recovery,
+    Representation,
+    WhiteBoxMembership,
+)
+from residua.models.networks import NETWORKS
+from residua.study.definition import Row, Study
+from residua.study.jobs import Tell, silent
+from residua.study.named_curves import NamedCurve
 from residua.training.pretraining import Pretraining
-from residua.training.recipes import UNLEARNING, WIDTH, Scale, pretraining, unlearning_of
-from residua.unlearn import Unlearner, find, methods
+from residua.training.recipes import UNLEARNING, WIDTH, Scale, pretraining, stem_at, unlearning_of
+from residua.unlearn import FineTune, Retrain, Unlearner, find, methods
 
 NETWORK = "resnet18"
 # The columns of the paper's tables and recovery; IDI needs the information curve too.
 FULL_STACK: tuple[Measure, ...] = (Accuracy(), Membership(), ForgetOutputs(), Recovery())
+# What else the paper's tables and figures show of a model (AUS, white-box MIA, t-SNE), and what verdicts rest on.
+EVERYTHING: tuple[Measure, ...] = (
+    *FULL_STACK,
+    ClassAccuracy(),
+    WhiteBoxMembership(),
+    Embedding(),
+    Perturbed(),
+    Representation(),
+)
+# Blocks of our networks, the most that a curve can have.
+DEPTH = {"resnet18": 5, "resnet50": 6, "vit": 12}
+# Forget : retain, and the paper's tenth of the retained data.
+RATIOS = ("1:1", "1:5", "10%")
 
 
 def network_fields(
@@ -32,7 +59,7 @@ def network_fields(
     channels, side, _ = shape
     fields: dict[str, Any] = {"network": network, "classes": classes, "channels": channels}
     if network != "vit":
-        return fields | {"width": WIDTH[scale], "stem": stem_for(side)}
+        return fields | {"width": WIDTH[scale], "stem": stem_at(scale, side)}
     if scale == "full":
         raise InputError(
             "the paper's ViT starts from weights of ImageNet-21k, which a study cannot draw; make the models with "
@@ -50,6 +77,18 @@ def at_scale(label: str, scale: Scale, task: ForgetTask, network: str = NETWORK)
     method: Any = find(label)
     recipe = unlearning_of(method.label, scale, task.scenario, task.dataset, network)
     return dataclasses.replace(method, **recipe)
+
+
+def verbatim(label: str, scale: Scale, task: ForgetTask, network: str, dataset: str) -> Unlearner:
+    """The method with the paper's learning rates, epochs and batch sizes for `dataset`, unchanged.
+
+    Original and Retrain are trained as at this scale. What the paper's tables do not name (HD, Random, ...) keeps its
+    defaults.
+    """
+    method: Any = find(label)
+    if isinstance(method, Retrain):
+        return at_scale(label, scale, task, network)
+    return dataclasses.replace(method, **unlearning_of(method.label, "full", task.scenario, dataset, network))
 
 
 def trained_at(scale: Scale) -> Callable[[ForgetTask, Mapping[str, Any]], Pretraining]:
@@ -91,6 +130,18 @@ def every_method(
     )
 
 
+def curves_of(network: str) -> tuple[Measure, ...]:
+    """Further curves of a model: at the ratios of the paper's figure, and of every block on a tenth of the retained data."""
+    most = DEPTH[network]
+    curves = [NamedCurve(ratio=ratio, last=most if ratio == "10%" else None) for ratio in RATIOS]
+    return tuple(cast(Measure, curve) for curve in curves)  # their label is a property
+
+
+def critics_of_paper(network: str) -> tuple[Measure, ...]:
+    """The paper's critics with the paper's learning rates, of every block and read on their fitting data."""
+    return (cast(Measure, NamedCurve(protocol="paper", last=DEPTH[network])),)
+
+
 # What a built-in study forgets unless it is told. [ours] The paper does not say which class, nor which five of ImageNet.
 FORGOTTEN = {
     ("fashion-sample", "class"): "class:6",
@@ -99,13 +150,20 @@ FORGOTTEN = {
     ("cifar10", "random"): "samples:500",
     ("cifar100", "random"): "samples:50",
 }
+# The paper takes an FT with five times the learning rate, FT*, as a reference.
+STRONGER_FT = 5
 # The paper averages over five trials.
 PAPER_SEEDS = 5
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A built-in study: every method at one scale, on one data set, forgetting classes or random samples."""
+    """A built-in study: every method at one scale, on one data set, forgetting classes or random samples.
+
+    `references` is the number of Retrains that Original is compared with. `recipes` are those of the scale (ours) or
+    the paper's, unchanged (verbatim). `curves` is a study of further curves of the same models: in the same folder
+    it finds them, and its records stand beside theirs.
+    """
 
     name: str
     scale: Scale
@@ -113,10 +171,34 @@ class Preset:
     network: str | None = None  # None leaves the choice to whoever runs it
     scenario: str = "class"
     seeds: int = 1
+    references: int = 1
+    recipes: Literal["ours", "verbatim"] = "ours"
+    curves: bool = False
 
     def __call__(
-        self, data: str | None = None, forget: str | None = None, network: str | None = None
+        self,
+        data: str | None = None,
+        forget: str | None = None,
+        network: str | None = None,
+        tell: Tell = silent,
     ) -> Study:
+        task = self._task(data, forget, network, tell)
+        name = self.network or network or NETWORK
+        first: tuple[Measure, ...] = (InformationCurve(), *EVERYTHING)
+        first += critics_of_paper(name) if self.scale == "full" and name in DEPTH else ()
+        return Study(
+            tasks={task.dataset: task},
+            networks={name: network_for(task, self.scale, name)},
+            pretraining=trained_at(self.scale),
+            methods=self._methods,
+            measures=curves_of(name) if self.curves else first,
+            seeds=range(self.seeds),
+            scale=self.scale if self.recipes == "ours" else f"{self.scale}-{self.recipes}",
+            name=self.name,
+            prefix="curves-" if self.curves else "",
+        )
+
+    def _task(self, data: str | None, forget: str | None, network: str | None, tell: Tell) -> ForgetTask:
         if data is None and self.dataset not in EMBEDDED:
             raise InputError(f"the study {self.name} needs data; give --data {self.dataset}:DIR")
         if self.network and network and network != self.network:
@@ -125,23 +207,35 @@ class Preset:
             )
         forget = forget or FORGOTTEN.get((self.dataset, self.scenario))
         if forget is None:
-            raise InputError(
-                f"the study {self.name} has to be told what to forget; give --forget classes:..."
-            )
-        task = parse_forget(open_dataset(data or self.dataset), forget)
+            raise InputError(f"the study {self.name} does not know what to forget; give --forget classes:...")
+        opened = open_dataset(data or self.dataset)
+        for note in opened.notes:
+            tell(f"note: {note}")
+        task = parse_forget(opened, forget)
         # The paper's recipes belong to data sets and scenarios; ours serve any.
         if self.scale == "full" and (task.dataset, task.scenario) != (self.dataset, self.scenario):
             raise InputError(
                 f"the study {self.name} forgets by {self.scenario} in {self.dataset}, but this is {task.scenario} "
                 f"in {task.dataset}; choose another study, or name the data by --data ...?name={self.dataset}"
             )
-        return every_method(
-            task,
-            scale=self.scale,
-            seeds=range(self.seeds),
-            network=self.network or network,
-            name=self.name,
-        )
+        return task
+
+    def _methods(self, task: ForgetTask, network: Mapping[str, Any]) -> list[Unlearner | Row]:
+        """Every method, after Retrain the further references, and the paper's FT* where its recipes are used."""
+        name = str(network["network"])
+        rows: list[Unlearner | Row] = []
+        for label in methods():
+            made = (
+                at_scale(label, self.scale, task, name)
+                if self.recipes == "ours"
+                else verbatim(label, self.scale, task, name, self.dataset)
+            )
+            rows.append(made)
+            if isinstance(made, Retrain):
+                rows += [Row(f"Retrain {n + 1}", made, draw=n) for n in range(1, self.references)]
+            if isinstance(made, FineTune) and (self.scale == "full" or self.recipes == "verbatim"):
+                rows.append(Row("FT*", dataclasses.replace(made, lr=STRONGER_FT * made.lr)))
+        return rows
 
 
 def _papers() -> Iterator[Preset]:
@@ -157,8 +251,11 @@ def _papers() -> Iterator[Preset]:
 BUILT_IN: dict[str, Preset] = {
     preset.name: preset
     for preset in (
-        Preset("tiny", "tiny", "fashion-sample"),
-        Preset("small", "small", "cifar10"),
+        Preset("tiny", "tiny", "fashion-sample", references=3),
+        Preset("tiny-curves", "tiny", "fashion-sample", references=3, curves=True),
+        Preset("small", "small", "cifar10", references=3),
+        Preset("small-curves", "small", "cifar10", references=3, curves=True),
+        Preset("small-verbatim", "small", "cifar10", references=3, recipes="verbatim"),
         *_papers(),
     )
 }

@@ -14,6 +14,7 @@ from residua.errors import InputError
 from residua.study.cells import Cell, Context
 from residua.study.claims import Claims
 from residua.study.jobs import Crew, Job, Outcome, Tell, silent
+from residua.study.remaining import Remaining
 from residua.study.sharing import Shared
 from residua.study.store import LostModel, Result, Store, StoreFault, key_of
 from residua.training.keeping import EVERY, kept_at
@@ -26,7 +27,10 @@ LOOK = 1.0
 
 @dataclass(frozen=True)
 class Step:
-    """Where a run is, after something has changed."""
+    """Where a run is, after something has changed.
+
+    `left` is about how many seconds it has yet to go, by what was made so far, and leaves `unknown` cells out.
+    """
 
     done: int
     total: int
@@ -35,6 +39,8 @@ class Step:
     running: tuple[str, ...]
     last: str = ""
     seconds: float = 0.0
+    left: float = 0.0
+    unknown: int = 0
 
 
 Progress = Callable[[Step], None]
@@ -113,6 +119,8 @@ class Run:
         self._known: dict[str, Result] = {}  # computed in this run, by key
         self._elsewhere: list[Task] = []
         self._lost: dict[Cell, int] = {}
+        self._remaining = Remaining(self.cells)
+        self._at_once = 1
 
     def look(self) -> None:
         """Find what is in the store already; what remains ready is to be computed."""
@@ -122,6 +130,7 @@ class Run:
 
     def go(self, crew: Crew, claims: Claims) -> None:
         """Compute everything that is missing."""
+        self._at_once = crew.at_once
         self.look()
         self._report("")
         looked = time.monotonic()
@@ -227,7 +236,8 @@ class Run:
         self.store.forget(self.results[maker].key)
         self._known.pop(self.results[maker].key, None)
         for stale in self._descendants(maker):
-            self.results.pop(stale, None)
+            if self.results.pop(stale, None) is not None:
+                self._remaining.again(stale)
         self._pending.discard(cell)
         self._consider(maker)
 
@@ -239,6 +249,7 @@ class Run:
     def _done(self, cell: Cell, result: Result) -> None:
         self._pending.discard(cell)
         self.results[cell] = result
+        self._remaining.done(cell, result.seconds)
         self.finished(cell, result)
         self._report(cell.name, result.seconds)
         self._next(cell)
@@ -246,6 +257,7 @@ class Run:
     def _fail(self, cell: Cell, why: str) -> None:
         self._pending.discard(cell)
         self.failures[cell] = why
+        self._remaining.done(cell)
         self.tell(f"{cell.name} failed: {why}")
         self._report(cell.name)
         self._next(cell)
@@ -262,7 +274,18 @@ class Run:
         done = len(self.results)
         running = tuple(tasks[0].cell.name for tasks in self._running.values())
         reused = max(0, done - self.computed)
-        return Step(done, len(self.cells), reused, len(self.failures), running, last, seconds)
+        left = self._remaining.left()
+        return Step(
+            done,
+            len(self.cells),
+            reused,
+            len(self.failures),
+            running,
+            last,
+            seconds,
+            left=left.seconds / self._at_once,
+            unknown=left.unknown,
+        )
 
     def _report(self, last: str, seconds: float = 0.0) -> None:
         self.progress(self.step(last, seconds))

@@ -12,7 +12,7 @@ import torch
 from residua.errors import InputError
 from residua.measure._outputs import logits
 from residua.record import describe
-from residua.study.cells import REVISIONS, Cell, Context, Output, kept, kind_of, split_facts
+from residua.study.cells import FIRST, REVISIONS, Cell, Context, Output, kept, kind_of, split_facts
 from residua.study.seeding import derived
 from residua.study.shadows import Shadows, scores
 from residua.study.store import Result, Store
@@ -39,7 +39,7 @@ class ShadowTraining:
 
     @property
     def cost(self) -> float:
-        return 1e6  # scores wait for it
+        return FIRST  # scores wait for it
 
     def inputs(self, facts: Mapping[str, Any], device: str, parents: Sequence[Result]) -> dict[str, Any]:
         shadows: Shadows = facts["shadows"]

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import hashlib
 import pickle
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -45,12 +44,8 @@ class Shared(Generic[Value]):
 @contextlib.contextmanager
 def shared(value: Value, beside: Path | None = None) -> Iterator[Shared[Value]]:
     """A handle whose file is gone afterwards. `beside` is a folder that exists where workers are on other machines."""
-    if beside is None:
-        with temporary_folder() as folder:
-            yield Shared(value, folder)
-        return
-    with tempfile.TemporaryDirectory(dir=beside, prefix=".shared-", ignore_cleanup_errors=True) as name:
-        yield Shared(value, Path(name))
+    with temporary_folder(beside) as folder:
+        yield Shared(value, folder)
 
 
 @functools.lru_cache(maxsize=2)

@@ -87,6 +87,8 @@ class Store:
         """The finished cell, if it is here and whole; a damaged one is set aside."""
         path = self._cell(key)
         try:
+            if not path.is_file() and path.exists():
+                raise ValueError("it is not a regular file")
             body = json.loads(path.read_bytes())
             claimed = body.pop("sha256")
             if claimed != _hash(body):

@@ -1,6 +1,7 @@
-"""Tuning: the epochs and learning rates at which a method comes nearest to Retrain in UA and TA.
+"""Tuning: the epochs, learning rates and own settings at which a method comes nearest to Retrain in UA and TA.
 
-The search proposes fields, and what came of them is a cell of the store. So it has nothing of its own to remember: from
+TA is read on a part of the training data that was left out for it (`validation.py`), never on the test data, and IDI is
+never looked at. The search proposes fields, and what came of them is a cell of the store. So it has nothing of its own to remember: from
 the same seed it proposes the same again, and finds in the store what an earlier run has tried.
 """
 
@@ -13,32 +14,25 @@ from typing import Any
 
 from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.measure import Accuracy
+from residua.facts import Setting, TaskFacts
+from residua.measure import Accuracy, InformationCurve
 from residua.models.classifier import Classifier, weights_digest
 from residua.study import seeding
 from residua.study.cells import Cell, Context, Measurement, Training, Unlearning
 from residua.study.computing import Conductor, How, conductor
+from residua.study.definition import reading_of
+from residua.study.searches import WORST, Trial, idi_of, near_best, search_record
+from residua.study.store import Store
 from residua.study.trial_cells import Trying
+from residua.study.validation import SHARE, validation_task
 from residua.texts import slug
 from residua.training.pretraining import Pretraining
 from residua.training.settings import described
-from residua.unlearn import Retrain, Unlearner
+from residua.unlearn import Original, Retrain, Unlearner
 
-# What a run that diverged is worth; no gap between shares is larger.
-WORST = 2.0
 # Proposals that are made at once, however many workers there are, so that the search does not depend on them.
 AT_ONCE = 4
 TASK = "tuned"
-
-
-@dataclasses.dataclass(frozen=True)
-class Trial:
-    """One choice of fields and what came of it; `values` are empty where it diverged."""
-
-    number: int
-    fields: dict[str, Any]
-    gap: float
-    values: dict[str, float]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +98,7 @@ class Start:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Given:
-    """Original is there, and so is what Retrain reaches: its UA and TA."""
+    """Original is there, and so is what Retrain reaches: its UA and TA, both without the validation data."""
 
     original: Classifier
     reference: Mapping[str, float]
@@ -121,45 +115,73 @@ def tune(
     low: float | None = None,
     high: float | None = None,
     seed: int = 0,
+    validation: float = SHARE,
+    measure: InformationCurve | None = None,
+    scale: str = "custom",
     report: Callable[[Trial], None] = lambda trial: None,
     **how: Any,
 ) -> list[Trial]:
     """`trials` choices, best first.
 
     The method's own values come first, where they are in range: nobody should end with less. The others are drawn
-    from the `ranges` of its fields by Optuna's TPE. Everything is kept in `out`, which may be the folder of a study:
-    Original, Retrain and finished trials are found there. `how` are the fields of `computing.How`.
+    from the `ranges` of its fields by Optuna's TPE. TA is that of the `validation` share of the training data, which no
+    model sees. With `measure` the choices within one point of the best are made again when the search is over, and
+    their IDI is read. Everything is kept in `out`, finished trials too, and `out/records` has a record of the
+    search. `how` are the fields of `computing.How`.
     """
     if trials < 1:
         raise InputError(f"{trials} trials were asked for, but a search needs at least one; write 1 or more")
+    if measure is not None and isinstance(start, Given):
+        raise InputError("IDI of settings needs Retrain itself; let Original and Retrain be trained")
     drawn_from = ranges(method, epochs, low, high)
     search = _search(method, drawn_from, seed)
-    options = How(**how)
-    total = trials + (3 if isinstance(start, Start) else 0)
-    whole = options.progress
-    options = dataclasses.replace(
-        options, progress=lambda step: whole(dataclasses.replace(step, total=total))
-    )
+    task = validation_task(task, validation)
+    options = _counting(How(**how), trials + (3 if isinstance(start, Start) else 0))
     given = start.original if isinstance(start, Given) else None
     context = Context({TASK: task}, options.device, original=given)
     with conductor(Path(out), context, context.task_facts(), options) as compute:
         trying = _Trials(method, start, seed, compute)
-        tried: list[Trial] = []
-        asked = 0
-        while asked < trials:
-            some = [search.ask() for _ in range(min(AT_ONCE, trials - asked))]
-            asked += len(some)
-            fields = [{name: each.drawn(one, name) for name, each in drawn_from.items()} for one in some]
-            for one, trial in zip(some, trying(fields), strict=True):
-                if trial is None:
-                    search.tell(one, state=_failed())
-                    continue
-                search.tell(one, trial.gap)
-                report(trial)
-                tried.append(trial)
+        tried = _searched(search, trying, drawn_from, trials, report)
+        tried.sort(key=lambda trial: trial.gap)
+        if measure is not None:
+            tried = trying.read(tried, measure, Store(Path(out), options.tell))
+    setting = Setting(scale=scale, network=dict(trying.network), task=TaskFacts(**task.manifest()))
+    record = search_record(method, tried, setting, trying.aim, seed, options.command)
+    if record is not None:
+        record.write(Path(out) / "records")
     for name, why in trying.failures.items():
         options.tell(f"{name} failed: {why}; the same command tries it again")
-    return sorted(tried, key=lambda trial: trial.gap)
+    return tried
+
+
+def _counting(options: How, total: int) -> How:
+    """Progress out of all cells that the search will make, not of those that are asked for so far."""
+    whole = options.progress
+    return dataclasses.replace(options, progress=lambda step: whole(dataclasses.replace(step, total=total)))
+
+
+def _searched(
+    search: Any,
+    trying: _Trials,
+    drawn_from: Mapping[str, Range],
+    trials: int,
+    report: Callable[[Trial], None],
+) -> list[Trial]:
+    """What came of so many proposals, a few at a time, in the order in which they were made."""
+    tried: list[Trial] = []
+    asked = 0
+    while asked < trials:
+        some = [search.ask() for _ in range(min(AT_ONCE, trials - asked))]
+        asked += len(some)
+        fields = [{name: each.drawn(one, name) for name, each in drawn_from.items()} for one in some]
+        for one, trial in zip(some, trying(fields), strict=True):
+            if trial is None:
+                search.tell(one, state=_failed())
+                continue
+            search.tell(one, trial.gap)
+            report(trial)
+            tried.append(trial)
+    return tried
 
 
 class _Trials:
@@ -172,12 +194,12 @@ class _Trials:
         self._cells: list[Cell] = []
         self._parents: tuple[Training, ...] = ()
         if isinstance(start, Given):
-            self._network = start.original.architecture
+            self.network = start.original.architecture
             self._weights: str | None = weights_digest(start.original)
-            self._aim = start.reference
+            self.aim = start.reference
             return
-        self._network, self._weights = dict(start.network), None
-        self._aim = self._reached(start)
+        self.network, self._weights = dict(start.network), None
+        self.aim = self._reached(start)
 
     def _reached(self, start: Start) -> Mapping[str, float]:
         """Train Original and Retrain; UA and TA of the latter."""
@@ -192,7 +214,7 @@ class _Trials:
         retrain = Retrain(start.pretraining)
         made = Unlearning(name, TASK, start.network, retrain, seeding.from_scratch(self.seed), ())
         accuracy = Measurement(f"{name}/accuracy", Accuracy(), made)
-        self._parents, self._cells = (training,), [training, made, accuracy]
+        self._parents, self._cells, self._retrain = (training,), [training, made, accuracy], made
         run = self.compute(self._cells)
         for cell, why in run.failures.items():
             raise InputError(f"{cell.name}: {why}")
@@ -211,13 +233,35 @@ class _Trials:
                 yield None
                 continue
             values = run.results[cell].values["values"]
-            yield Trial(number, fields, gap(values, self._aim) if values else WORST, values)
+            yield Trial(number, fields, gap(values, self.aim) if values else WORST, values)
+
+    def read(self, tried: list[Trial], measure: InformationCurve, store: Store) -> list[Trial]:
+        """The trials, those within one point of the best with their IDI. Their models are made again, which is no search."""
+        near = near_best(tried)
+        seed = seeding.unlearning(self.seed)
+        rows = {"original": Unlearning(f"seed{self.seed}-original", TASK, self.network, Original(), seed, self._parents),
+                "retrain": self._retrain}  # fmt: skip
+        for trial in near:
+            cell = self._cell(trial.number, trial.fields)
+            rows[str(trial.number)] = Unlearning(
+                f"{cell.name}-model", TASK, self.network, cell.method, seed, self._parents
+            )
+        asked = {key: Measurement(f"{row.name}/{measure.label}", measure, row) for key, row in rows.items()}
+        run = self.compute([*self._cells, *rows.values(), *asked.values()])
+        self.failures |= {cell.name: why for cell, why in run.failures.items()}
+        curves = {
+            key: reading_of(run.results[cell], store)
+            for key, cell in asked.items()
+            if cell in run.results and "refused" not in run.results[cell].values
+        }
+        values = idi_of(curves)
+        return [dataclasses.replace(trial, idi=values.get(str(trial.number))) for trial in tried]
 
     def _cell(self, number: int, fields: dict[str, Any]) -> Trying:
         name = f"seed{self.seed}-{slug(self.method.label)}-trial{number}"
         chosen = dataclasses.replace(self.method, **fields)  # type: ignore[type-var]
         seed = seeding.unlearning(self.seed)
-        return Trying(name, TASK, self._network, chosen, seed, self._parents, self._weights)
+        return Trying(name, TASK, self.network, chosen, seed, self._parents, weights=self._weights)
 
 
 def _search(method: Unlearner, drawn_from: Mapping[str, Range], seed: int) -> Any:

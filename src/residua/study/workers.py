@@ -85,6 +85,10 @@ class Workers:
         self.close()
 
     @property
+    def at_once(self) -> int:
+        return self.count
+
+    @property
     def free(self) -> int:
         return self.count - len(self._again) - sum(worker.job is not None for worker in self._workers)
 

@@ -121,6 +121,16 @@ def kept_at(path: Path, every: float = EVERY) -> Iterator[None]:
         _phases.reset(token)
 
 
+@contextlib.contextmanager
+def unkept() -> Iterator[None]:
+    """The trainings in the body begin at the beginning, for whoever wants to see all of them."""
+    token = _phases.set(None)
+    try:
+        yield
+    finally:
+        _phases.reset(token)
+
+
 def keeper() -> Keeper | None:
     """Where the next training of the body that this runs in keeps its state; None where nobody keeps any."""
     phases = _phases.get()

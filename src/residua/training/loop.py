@@ -7,7 +7,8 @@ import math
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from functools import partial
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +18,7 @@ from residua.device import Precision, autocast, keep_memory, keeps_channels_last
 from residua.errors import Diverged, InputError
 from residua.models.classifier import keep_frozen
 from residua.training.keeping import Keeper
+from residua.training.schedules import Schedule, rate
 
 Loss = Callable[..., Tensor]
 
@@ -97,21 +99,8 @@ def cross_entropy(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(model(x), y)
 
 
-Schedule = Literal["constant", "cosine"]
-
-
-def rate(schedule: Schedule, progress: float, warmup: float = 0.0) -> float:
-    """The factor on the learning rate when this share of the training is done.
-
-    It rises linearly during `warmup`, then stays or falls as (1 + cos(pi t)) / 2.
-    """
-    if schedule not in ("constant", "cosine"):
-        raise InputError(f"schedule {schedule!r} is unknown; choose constant or cosine")
-    if progress < warmup:
-        return progress / warmup
-    if schedule == "constant":
-        return 1.0
-    return (1 + math.cos(math.pi * (progress - warmup) / (1 - warmup))) / 2
+# The factor on the learning rate after so many epochs, the running one in parts.
+Course = Callable[[float], float]
 
 
 def descend(
@@ -121,7 +110,7 @@ def descend(
     *,
     optimizer: torch.optim.Optimizer,
     epochs: int,
-    schedule: Schedule = "constant",
+    schedule: Schedule | Course = "constant",
     warmup: float = 0.0,
     clip: float | None = None,
     precision: Precision = "auto",
@@ -135,7 +124,8 @@ def descend(
     channels-last, and is handed back in eval mode. Parts that are frozen stay in eval mode all the
     time. `clip` bounds the norm of the gradient; `after_step` runs after each update, for methods
     that hold some weights in place, and `at_epoch` before each epoch with its number, for losses that change.
-    `keep` saves the state now and then, and resumes from what it finds. A loss that is not finite is `Diverged`.
+    `schedule` is a name, or what is left of one where another training came before. `keep` saves the state now
+    and then, and resumes from what it finds. A loss that is not finite is `Diverged`.
     """
     if epochs < 0:
         raise InputError(f"epochs is {epochs}, expected 0 or more")
@@ -146,6 +136,7 @@ def descend(
         keep_memory()
     if keeps_channels_last(model):
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    course = schedule if callable(schedule) else partial(rate, schedule, warmup=warmup, epochs=epochs)
     base_rates = [group["lr"] for group in optimizer.param_groups]
     steps = len(batches)
     history = keep.restore(model, optimizer) if keep else []
@@ -156,9 +147,8 @@ def descend(
         total = torch.zeros((), device=device)
         step, read_at, mean = 0, 0, math.nan
         for step, batch in enumerate(batches, start=1):
-            factor = rate(schedule, (epoch - 1 + (step - 1) / steps) / epochs, warmup)
-            for group, base in zip(optimizer.param_groups, base_rates, strict=True):
-                group["lr"] = base * factor
+            factor = course(epoch - 1 + (step - 1) / steps)
+            _set_rates(optimizer, [base * factor for base in base_rates])
             total += _step(model, batch, loss, optimizer, clip, precision)
             if after_step:
                 after_step()
@@ -170,10 +160,14 @@ def descend(
         history.append(mean)
         if keep:
             keep.keep(model, optimizer, history, end=epoch == epochs)
-    for group, base in zip(optimizer.param_groups, base_rates, strict=True):
-        group["lr"] = base
+    _set_rates(optimizer, base_rates)
     model.eval()
     return history
+
+
+def _set_rates(optimizer: torch.optim.Optimizer, rates: list[float]) -> None:
+    for group, value in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = value
 
 
 def _step(

@@ -46,7 +46,9 @@ def supervised_contrastive(z: Tensor, y: Tensor, temperature: float) -> Tensor:
     """
     z = F.normalize(z.float(), dim=1)
     itself = torch.eye(len(z), dtype=torch.bool, device=z.device)
-    similar = (z @ z.T / temperature).masked_fill(itself, -torch.inf)
+    # In bfloat16, which autocast takes for products, cosines are off by up to 0.002; a temperature of 0.07 makes that 0.03.
+    with torch.autocast(z.device.type, enabled=False):
+        similar = (z @ z.T / temperature).masked_fill(itself, -torch.inf)
     log_p = (similar - similar.logsumexp(dim=1, keepdim=True)).masked_fill(itself, 0.0)
     positive = (y[:, None] == y[None, :]) & ~itself
     counts = positive.sum(dim=1)

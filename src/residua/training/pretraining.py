@@ -13,7 +13,8 @@ from residua.device import Precision
 from residua.errors import InputError
 from residua.models.classifier import Classifier, clone
 from residua.training.keeping import keeper
-from residua.training.loop import Schedule, descend
+from residua.training.loop import descend
+from residua.training.schedules import Schedule
 from residua.training.settings import (
     Batch,
     Choice,

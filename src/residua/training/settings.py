@@ -16,6 +16,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from residua.errors import InputError
+from residua.training.schedules import Schedule
 
 Way = Literal["", "more", "less"]
 
@@ -57,7 +58,7 @@ class Rate(Setting):
     """A learning rate. The range holds every one of our recipes' and the paper's."""
 
     least: float = 0
-    tune: tuple[float, float] | None = (1e-6, 1e-1)
+    tune: tuple[float, float] | None = (1e-6, 0.2)
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,18 @@ RetainBatch = Annotated[int, Count("Retain samples in a step.")]
 ForgetBatch = Annotated[int, Count("Forget samples in a step.")]
 Momentum = Annotated[float, Weight("Momentum of SGD.")]
 WeightDecay = Annotated[float, Weight("L2 penalty on the weights.")]
+Scheduled = Annotated[
+    Schedule,
+    Choice(
+        "Course of the learning rate: constant, half a cosine, cosines that restart after 1, 3, 7, ... epochs, or a "
+        "tenth after 3, 5 and 9."
+    ),
+]
+# Any class but the sample's own and the forgotten ones, or all classes alike.
+Labels = Literal["other", "uniform"]
+WrongLabels = Annotated[
+    Labels, Choice("Classes that random labels are drawn from: other than the forgotten, or all.")
+]
 Crop = Annotated[int, Weight("Black border, in pixels, of the random crop.")]
 Flip = Annotated[bool, Choice("Random horizontal flip.")]
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from residua.data.split import Augmentation, Batches, Split
 from residua.data.task import ForgetTask
 from residua.training.loop import BatchSource
+from residua.training.settings import Labels
 
 
 def shuffled(split: Split, batch: int, device: torch.device, crop: int, flip: bool) -> Batches:
@@ -145,6 +146,13 @@ def other_labels(classes: int, forgotten: tuple[int, ...]) -> Tensor:
     allowed = ~torch.eye(classes, dtype=torch.bool)
     allowed[:, list(forgotten)] = False
     return allowed
+
+
+def wrong_labels(labels: Labels, classes: int, forgotten: tuple[int, ...]) -> Tensor:
+    """Which label may replace which: `other_labels`, or any label any other and itself too (`uniform`)."""
+    if labels == "uniform":
+        return torch.ones(classes, classes, dtype=torch.bool)
+    return other_labels(classes, forgotten)
 
 
 def likeliest(logits: Tensor, allowed: Tensor) -> Tensor:

@@ -13,7 +13,17 @@ from residua.models.classifier import Classifier, clone, freeze, reinitialise
 from residua.training.keeping import keeper
 from residua.training.loop import descend
 from residua.training.losses import distillation
-from residua.training.settings import Batch, Crop, Epochs, Flip, Rate, Share, Temperature, check_settings
+from residua.training.settings import (
+    Batch,
+    Crop,
+    Epochs,
+    Flip,
+    Rate,
+    Scheduled,
+    Share,
+    Temperature,
+    check_settings,
+)
 from residua.training.streams import shuffled
 
 
@@ -28,8 +38,11 @@ class BadTeacher:
     epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 10
     lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 1e-5
     batch: Batch = 256
-    temperature: Annotated[float, Temperature("Temperature of the softmax that is matched.")] = 1.0
+    temperature: Annotated[
+        float, Temperature("Temperature of the softmax that is matched.", tune=(0.05, 4.0))
+    ] = 1.0
     retain_share: Annotated[float, Share("Share of the retain set that is used.")] = 1.0
+    schedule: Scheduled = "constant"
     crop: Crop = 4
     flip: Flip = True
 
@@ -58,6 +71,7 @@ class BadTeacher:
             loss,
             optimizer=torch.optim.Adam(model.parameters(), lr=self.lr),
             epochs=self.epochs,
+            schedule=self.schedule,
             keep=keeper(),
         )
         return model

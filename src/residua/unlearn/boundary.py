@@ -21,6 +21,7 @@ from residua.training.settings import (
     Flip,
     Momentum,
     Rate,
+    Scheduled,
     Weight,
     WeightDecay,
     check_settings,
@@ -33,7 +34,9 @@ class BoundaryShrink:
     """Each forget sample is taught as the nearest class: what Original calls it after one step
     of `step` (in pixels of [0, 1]) along the sign of its gradient,
 
-        y' = argmax_{c != y} Original(x + step sign(grad_x CE(Original(x), y)))_c.
+        y' = argmax_{c != y} Original(clamp(x + step sign(grad_x CE(Original(x), y))))_c,
+
+    with pixels clamped to [0, 1].
     """
 
     epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 10
@@ -41,11 +44,13 @@ class BoundaryShrink:
     batch: Batch = 64
     step: Annotated[float, Weight("Size of the adversarial step in pixels of [0, 1].")] = 0.1
     momentum: Momentum = 0.9
-    weight_decay: WeightDecay = 5e-4
+    weight_decay: WeightDecay = 0.0
+    schedule: Scheduled = "constant"
     crop: Crop = 4
     flip: Flip = True
 
     label = "Boundary Shrink"
+    revision = 2
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -54,15 +59,22 @@ class BoundaryShrink:
         model = clone(original)
         teacher = freeze(clone(original))
         allowed = other_labels(task.classes, task.forgotten).to(model.device)
-        step = self.step / torch.tensor(task.forget.std, device=model.device).view(1, -1, 1, 1)
+        # The split's pixels are normalised, and so are the step and the bounds.
+        mean, std = (
+            torch.tensor(values, device=model.device).view(1, -1, 1, 1)
+            for values in (task.forget.mean, task.forget.std)
+        )
+        step, black, white = self.step / std, (0 - mean) / std, (1 - mean) / std
 
         def loss(model: Classifier, x: Tensor, y: Tensor) -> Tensor:
             x = x.requires_grad_(True)
             (slope,) = torch.autograd.grad(F.cross_entropy(teacher(x), y), x)
             x = x.detach()
-            # Differs from the reference: the moved image is not clamped to [0, 1].
+            # Differs from the reference: a forgotten label is never taught; the public code takes the likeliest of all
+            # labels, which is the sample's own where the step was too short. It also rounds pixels to 1/255.
             with torch.no_grad():
-                nearest = likeliest(teacher(x + step * slope.sign()), allowed[y])
+                moved = (x + step * slope.sign()).clamp(black, white)
+                nearest = likeliest(teacher(moved), allowed[y])
             return F.cross_entropy(model(x), nearest)
 
         _learn(self, model, task, loss)
@@ -77,7 +89,8 @@ class BoundaryExpand:
     lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 1e-5
     batch: Batch = 64
     momentum: Momentum = 0.9
-    weight_decay: WeightDecay = 5e-4
+    weight_decay: WeightDecay = 0.0
+    schedule: Scheduled = "constant"
     crop: Crop = 4
     flip: Flip = True
 
@@ -112,7 +125,6 @@ class BoundaryExpand:
 def _learn(
     settings: BoundaryShrink | BoundaryExpand, model: Classifier, task: ForgetTask, loss: Loss
 ) -> None:
-    # Differs from the reference: weights decay by 5e-4; the public code has no weight decay.
     descend(
         model,
         shuffled(task.forget, settings.batch, model.device, settings.crop, settings.flip),
@@ -121,6 +133,7 @@ def _learn(
             model.parameters(), lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
         ),
         epochs=settings.epochs,
+        schedule=settings.schedule,
         keep=keeper(),
     )
 

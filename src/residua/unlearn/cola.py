@@ -24,6 +24,7 @@ from residua.training.settings import (
     ForgetBatch,
     Rate,
     RetainBatch,
+    Scheduled,
     Temperature,
     check_settings,
 )
@@ -36,7 +37,7 @@ Pseudo = Literal["original", "current"]
 class Cola:
     """Collapse: supervised contrastive loss on the encoder's output, retain samples only. The forgotten
     class has no cluster of its own to keep, and its features fall into the others'. Align: a fresh
-    head, and cross-entropy on the whole network. Adam in both.
+    head, and cross-entropy on the whole network. Adam in both, and each goes through the whole schedule.
 
     The paper leaves the temperature open; 0.07 on the unit sphere, without a projector, is SupCon's.
     """
@@ -46,13 +47,17 @@ class Cola:
     collapse_lr: Annotated[float, Rate("Learning rate of the collapse phase.", stronger="more")] = 2e-4
     align_lr: Annotated[float, Rate("Learning rate of the align phase.")] = 5e-6
     batch: Batch = 64
-    temperature: Annotated[float, Temperature("Temperature of the contrastive loss.")] = 0.07
+    temperature: Annotated[float, Temperature("Temperature of the contrastive loss.", tune=(0.02, 0.5))] = (
+        0.07
+    )
     views: Annotated[int, Count("Crops of each sample in a contrastive batch.", most=2)] = 1
     balanced: Annotated[bool, Choice("Contrastive batches with equally many samples of each class.")] = False
+    schedule: Scheduled = "constant"
     crop: Crop = 4
     flip: Flip = True
 
     label = "COLA"
+    revision = 2
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -61,7 +66,7 @@ class Cola:
         model = clone(original)
 
         # Differs from the reference: one view per sample by default, and anchors without a positive are left out; SupCon's
-        # public code has two views and divides by zero there. Under bfloat16 the similarities are bfloat16 too.
+        # public code has two views and divides by zero there.
         def contrast(model: Classifier, x: Tensor, y: Tensor) -> Tensor:
             return supervised_contrastive(model.encode(x), y, self.temperature)
 
@@ -71,6 +76,7 @@ class Cola:
             contrast,
             optimizer=torch.optim.Adam(model.blocks.parameters(), lr=self.collapse_lr),
             epochs=self.collapse_epochs,
+            schedule=self.schedule,
             keep=keeper(),
         )
         reinitialise(model.head)
@@ -93,14 +99,18 @@ class ColaPlus:
     align_lr: Annotated[float, Rate("Learning rate of the align phase.")] = 1e-4
     retain_batch: RetainBatch = 32
     forget_batch: ForgetBatch = 64
-    temperature: Annotated[float, Temperature("Temperature of the contrastive loss.")] = 0.07
+    temperature: Annotated[float, Temperature("Temperature of the contrastive loss.", tune=(0.02, 0.5))] = (
+        0.07
+    )
     pseudo: Annotated[Pseudo, Choice("Whose most likely other label a forget sample gets.")] = "original"
     views: Annotated[int, Count("Crops of each sample in a contrastive batch.", most=2)] = 1
     balanced: Annotated[bool, Choice("Contrastive batches with equally many samples of each class.")] = False
+    schedule: Scheduled = "constant"
     crop: Crop = 4
     flip: Flip = True
 
     label = "COLA+"
+    revision = 2
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -128,6 +138,7 @@ class ColaPlus:
             contrast,
             optimizer=torch.optim.Adam(model.blocks.parameters(), lr=self.collapse_lr),
             epochs=self.collapse_epochs,
+            schedule=self.schedule,
             keep=keeper(),
         )
         _align(self, model, task.retain, self.retain_batch)
@@ -144,5 +155,6 @@ def _align(settings: Cola | ColaPlus, model: Classifier, retain: Split, batch: i
         shuffled(retain, batch, model.device, settings.crop, settings.flip),
         optimizer=torch.optim.Adam(model.parameters(), lr=settings.align_lr),
         epochs=settings.align_epochs,
+        schedule=settings.schedule,
         keep=keeper(),
     )

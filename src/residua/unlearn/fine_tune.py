@@ -11,7 +11,7 @@ from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone
 from residua.training.keeping import keeper
 from residua.training.loop import descend
-from residua.training.settings import Batch, Crop, Epochs, Flip, Rate, check_settings
+from residua.training.settings import Batch, Crop, Epochs, Flip, Rate, Scheduled, check_settings
 from residua.training.streams import shuffled
 
 
@@ -22,6 +22,7 @@ class FineTune:
     epochs: Annotated[int, Epochs("Passes over the data.", stronger="more", tune=(1, 25))] = 25
     lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 1e-5
     batch: Batch = 64
+    schedule: Scheduled = "constant"
     crop: Crop = 4
     flip: Flip = True
 
@@ -37,6 +38,7 @@ class FineTune:
             shuffled(task.retain, self.batch, model.device, self.crop, self.flip),
             optimizer=torch.optim.Adam(model.parameters(), lr=self.lr),
             epochs=self.epochs,
+            schedule=self.schedule,
             keep=keeper(),
         )
         return model

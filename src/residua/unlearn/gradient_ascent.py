@@ -21,6 +21,7 @@ from residua.training.settings import (
     Momentum,
     Rate,
     RetainBatch,
+    Scheduled,
     Weight,
     WeightDecay,
     check_settings,
@@ -40,11 +41,12 @@ class GradientAscent:
     lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 2e-3
     retain_batch: RetainBatch = 64
     forget_batch: ForgetBatch = 16
-    alpha: Annotated[float, Weight("Weight of the retain loss; the forget loss has 1 - alpha.", most=1)] = (
-        0.95
-    )
+    alpha: Annotated[
+        float, Weight("Weight of the retain loss; the forget loss has 1 - alpha.", most=1, tune=(0.5, 0.9999))
+    ] = 0.95
     momentum: Momentum = 0.9
     weight_decay: WeightDecay = 5e-4
+    schedule: Scheduled = "constant"
     crop: Crop = 4
     flip: Flip = True
 
@@ -67,6 +69,7 @@ class GradientAscent:
                 model.parameters(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
             ),
             epochs=self.epochs,
+            schedule=self.schedule,
             keep=keeper(),
         )
         return model

@@ -15,7 +15,7 @@ from residua.models.classifier import Classifier, clone, freeze, thaw
 from residua.training.keeping import keeper
 from residua.training.loop import descend
 from residua.training.losses import descent_and_ascent, kl_divergence
-from residua.training.settings import Batch, Crop, Epochs, Flip, Rate, Weight, check_settings
+from residua.training.settings import Batch, Crop, Epochs, Flip, Rate, Scheduled, Weight, check_settings
 from residua.training.streams import SideBySide, shuffled
 
 
@@ -40,6 +40,7 @@ class HeadDistillation:
             "Weight of the retain loss when samples are forgotten; the forget loss has 1 - alpha.", most=1
         ),
     ] = 0.9
+    schedule: Scheduled = "constant"
     crop: Crop = 4
     flip: Flip = True
 
@@ -65,7 +66,15 @@ class HeadDistillation:
 
         if task.scenario == "class":
             everything = shuffled(task.train, self.batch, model.device, self.crop, self.flip)
-            descend(model, everything, masked, optimizer=optimizer, epochs=self.epochs, keep=keeper())
+            descend(
+                model,
+                everything,
+                masked,
+                optimizer=optimizer,
+                epochs=self.epochs,
+                schedule=self.schedule,
+                keep=keeper(),
+            )
         else:
             retain, forget = (
                 shuffled(split, self.batch, model.device, self.crop, self.flip)
@@ -78,6 +87,7 @@ class HeadDistillation:
                 ascent,
                 optimizer=optimizer,
                 epochs=self.epochs,
+                schedule=self.schedule,
                 keep=keeper(),
             )
         return thaw(model)

@@ -20,6 +20,7 @@ from residua.training.settings import (
     Flip,
     Momentum,
     Rate,
+    Scheduled,
     Weight,
     WeightDecay,
     check_settings,
@@ -32,11 +33,12 @@ class L1Sparse:
     """CE(retain) + a_e ||theta||_1, with a_e falling linearly from alpha to 0 over the epochs."""
 
     epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 10
-    lr: Annotated[float, Rate("Learning rate.", stronger="more", tune=(1e-5, 1e-1))] = 2e-4
+    lr: Annotated[float, Rate("Learning rate.", stronger="more", tune=(1e-5, 0.3))] = 2e-4
     batch: Batch = 64
-    alpha: Annotated[float, Weight("Weight of the l1 norm at the beginning.")] = 1e-4
+    alpha: Annotated[float, Weight("Weight of the l1 norm at the beginning.", tune=(1e-6, 1e-2))] = 1e-4
     momentum: Momentum = 0.9
     weight_decay: WeightDecay = 5e-4
+    schedule: Scheduled = "constant"
     crop: Crop = 4
     flip: Flip = True
 
@@ -66,6 +68,7 @@ class L1Sparse:
                 model.parameters(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
             ),
             epochs=self.epochs,
+            schedule=self.schedule,
             at_epoch=fall,
             keep=keeper(),
         )

@@ -13,6 +13,7 @@ from residua.errors import InputError
 from residua.models.classifier import Classifier, clone, freeze, reinitialise, thaw
 from residua.training.keeping import keeper
 from residua.training.loop import descend
+from residua.training.schedules import rate
 from residua.training.settings import (
     Batch,
     Count,
@@ -21,6 +22,8 @@ from residua.training.settings import (
     Flip,
     Momentum,
     Rate,
+    Scheduled,
+    Weight,
     WeightDecay,
     check_settings,
 )
@@ -34,6 +37,9 @@ class ExactLast:
     A layer is a convolution or a linear map, counted from the end in the order of definition,
     shortcuts included. Norms between them learn too, but are neither counted nor drawn again. So
     k = 10 reaches into layer3 of ResNet-18 and stays in layer4 of ResNet-50.
+
+    As in the public code the learning rate falls from `lr` to `lowest_lr` over 1, then 2, 4, 8, ... epochs, and gradients
+    are clipped. An `lr` that is already below `lowest_lr` stays.
     """
 
     k: Annotated[int, Count("How many of the last layers.")] = 5
@@ -41,7 +47,10 @@ class ExactLast:
     lr: Annotated[float, Rate("Learning rate.", stronger="more", tune=(1e-4, 1.0))] = 1e-2
     batch: Batch = 64
     momentum: Momentum = 0.9
-    weight_decay: WeightDecay = 5e-4
+    weight_decay: WeightDecay = 5e-5
+    schedule: Scheduled = "restarts"
+    lowest_lr: Annotated[float, Rate("Learning rate that cosines fall to.", tune=None)] = 5e-3
+    clip: Annotated[float | None, Weight("Largest norm of the gradient; any if not given.")] = 10.0
     crop: Crop = 4
     flip: Flip = True
 
@@ -65,7 +74,10 @@ class CatastrophicLast:
     lr: Annotated[float, Rate("Learning rate.", stronger="more", tune=(1e-4, 1.0))] = 1e-2
     batch: Batch = 64
     momentum: Momentum = 0.9
-    weight_decay: WeightDecay = 5e-4
+    weight_decay: WeightDecay = 5e-5
+    schedule: Scheduled = "restarts"
+    lowest_lr: Annotated[float, Rate("Learning rate that cosines fall to.", tune=None)] = 5e-3
+    clip: Annotated[float | None, Weight("Largest norm of the gradient; any if not given.")] = 10.0
     crop: Crop = 4
     flip: Flip = True
 
@@ -88,9 +100,8 @@ def _train_last(
         _thaw_own(part)
         if redraw and isinstance(part, nn.Conv2d | nn.Linear):
             reinitialise(part)
-    # Differs from the reference: the learning rate is constant, gradients are not clipped, and weight decay is 5e-4; the
-    # public code has cosine restarts, clipping and 5e-5.
     learning = [p for p in model.parameters() if p.requires_grad]
+    floor = settings.lowest_lr / settings.lr if settings.lr > settings.lowest_lr else 1.0
     descend(
         model,
         shuffled(task.retain, settings.batch, model.device, settings.crop, settings.flip),
@@ -98,6 +109,8 @@ def _train_last(
             learning, lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
         ),
         epochs=settings.epochs,
+        schedule=lambda done: rate(settings.schedule, done, epochs=settings.epochs, floor=floor),
+        clip=settings.clip,
         keep=keeper(),
     )
     return thaw(model)

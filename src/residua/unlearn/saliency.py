@@ -24,26 +24,33 @@ from residua.training.settings import (
     Momentum,
     Rate,
     RetainBatch,
+    Scheduled,
     Share,
     WeightDecay,
+    WrongLabels,
     check_settings,
 )
-from residua.training.streams import other_labels, wrong_then_right
+from residua.training.streams import wrong_labels, wrong_then_right
 
 
 @dataclass(frozen=True)
 class Saliency:
     """The `share` of weights with the largest |gradient of the forget loss| learn as in RL; all others
     stay exactly where they were, whatever momentum and weight decay would do to them.
+
+    `labels` are drawn from all classes, as in the public code, or from the `other`, not forgotten ones, as RL's
+    are by default.
     """
 
     epochs: Annotated[int, Epochs("Passes over the data.", stronger="more", tune=(1, 15))] = 10
     lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 5e-4
     retain_batch: RetainBatch = 64
     forget_batch: ForgetBatch = 16
-    share: Annotated[float, Share("Share of the weights that may move.")] = 0.5
+    labels: WrongLabels = "uniform"
+    share: Annotated[float, Share("Share of the weights that may move.", tune=(0.1, 1.0))] = 0.5
     momentum: Momentum = 0.9
     weight_decay: WeightDecay = 5e-4
+    schedule: Scheduled = "constant"
     crop: Crop = 4
     flip: Flip = True
 
@@ -56,9 +63,9 @@ class Saliency:
         model = clone(original)
         mask = salient(model, task.forget, self.share)
         before = [p.detach().clone() for p in model.parameters()]
-        # Differs from the reference: random labels always come from the classes that are not forgotten; on CIFAR-10 the
-        # public code draws from all classes.
-        allowed = other_labels(task.classes, task.forgotten)
+        allowed = wrong_labels(self.labels, task.classes, task.forgotten)
+        # Differs from the reference: the forget set always comes before the retain set, as in the public code for
+        # CIFAR-10; for CIFAR-100 it shuffles both into one.
         batches = wrong_then_right(
             task, allowed, self.forget_batch, self.retain_batch, model.device, self.crop, self.flip
         )
@@ -78,6 +85,7 @@ class Saliency:
                 model.parameters(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
             ),
             epochs=self.epochs,
+            schedule=self.schedule,
             after_step=hold,
             keep=keeper(),
         )

@@ -33,9 +33,15 @@ class SynapticDampening:
 
     alpha: Annotated[
         float,
-        Weight("How many times more a weight must matter to the forget set to be dampened.", stronger="less"),
+        Weight(
+            "How many times more a weight must matter to the forget set to be dampened.",
+            stronger="less",
+            tune=(1.0, 100.0),
+        ),
     ] = 10.0
-    dampening: Annotated[float, Weight("Factor on the weights that are dampened.", stronger="less")] = 1.0
+    dampening: Annotated[
+        float, Weight("Factor on the weights that are dampened.", stronger="less", tune=(0.1, 1.0))
+    ] = 1.0
     samples: Annotated[int | None, Count("Training samples that estimate importance; all if not given.")] = (
         None
     )

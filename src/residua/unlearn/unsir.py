@@ -23,6 +23,7 @@ from residua.training.settings import (
     ForgetBatch,
     Rate,
     RetainBatch,
+    Scheduled,
     Weight,
     check_settings,
 )
@@ -33,9 +34,10 @@ from residua.training.streams import SideBySide, shuffled
 class Unsir:
     """Noise images n_c for each forgotten class c that Original is worst at,
 
-        max_n  CE(Original(n_c), c) - penalty mean(n_c^2),
+        max_n  CE(Original(n_c), c) - penalty ||n_c||^2,
 
-    are taught as c together with retain samples (impair); then retain samples alone (repair).
+    are taught as c together with retain samples (impair); then retain samples alone (repair). ||n_c||^2 sums over the
+    pixels of an image; both terms are means over images. Each phase goes through the whole schedule.
     """
 
     epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 1
@@ -47,10 +49,12 @@ class Unsir:
     noise_steps: Annotated[int, Count("Steps in which the noise is learned.", least=0)] = 40
     noise_lr: Annotated[float, Rate("Learning rate of the noise.", tune=None)] = 0.1
     penalty: Annotated[float, Weight("Weight that keeps the noise small.")] = 0.1
+    schedule: Scheduled = "constant"
     crop: Crop = 4
     flip: Flip = True
 
     label = "UNSIR"
+    revision = 2
     scenarios = ("class",)
 
     def __post_init__(self) -> None:
@@ -64,6 +68,8 @@ class Unsir:
             )
         model = clone(original)
         retain = shuffled(task.retain, self.retain_batch, model.device, self.crop, self.flip)
+        # Differs from the reference: noise is learned against Original as it answers, in eval mode; the public code
+        # leaves it in train mode, where the noise moves the statistics of its norms too.
         noise = self._noise(freeze(clone(original)), task)
 
         def impair(model: Classifier, x: Tensor, y: Tensor, n: Tensor, c: Tensor) -> Tensor:
@@ -77,6 +83,7 @@ class Unsir:
             impair,
             optimizer=torch.optim.Adam(model.parameters(), lr=self.lr),
             epochs=self.epochs,
+            schedule=self.schedule,
             keep=keeper(),
         )
         descend(
@@ -84,6 +91,7 @@ class Unsir:
             retain,
             optimizer=torch.optim.Adam(model.parameters(), lr=self.repair_lr),
             epochs=self.repair_epochs,
+            schedule=self.schedule,
             keep=keeper(),
         )
         return model
@@ -100,10 +108,9 @@ class Unsir:
             optimizer = torch.optim.Adam([noise], lr=self.noise_lr)
             for _ in range(self.noise_steps):
                 optimizer.zero_grad(set_to_none=True)
-                # Differs from the reference: the penalty is a mean over pixels; the public code sums them, which is 784
-                # (Fashion-MNIST) to 3072 (CIFAR) times stronger at the same `penalty`.
                 with safe_kernels(teacher):
-                    loss = -F.cross_entropy(teacher(noise), label) + self.penalty * noise.square().mean()
+                    size = noise.square().sum(dim=(1, 2, 3)).mean()
+                    loss = -F.cross_entropy(teacher(noise), label) + self.penalty * size
                     loss.backward()
                 optimizer.step()
             batches.append((noise.detach(), label))

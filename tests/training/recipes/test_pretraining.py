@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 import residua as rs
-from residua.training.recipes import PAPER, SMALL, TINY, WIDTH, pretraining
+from residua.training.recipes import PAPER, SMALL, TINY, WIDTH, pretraining, stem_at
 
 # The paper's table "Training configuration for Original and Retrain", as it stands there:
 # epochs, batch size, learning rate, L2 regularisation.
@@ -48,10 +48,13 @@ def test_what_the_paper_did_not_train_is_refused(dataset, network):
         pretraining("full", dataset, network)
 
 
-@pytest.mark.parametrize(("scale", "settings", "width"), [("tiny", TINY, 8), ("small", SMALL, 16)])
-def test_small_scales_have_one_recipe_for_all_data(scale, settings, width):
+@pytest.mark.parametrize(
+    ("scale", "settings", "stem"), [("tiny", TINY, "imagenet"), ("small", SMALL, "cifar")]
+)
+def test_small_scales_have_one_recipe_for_all_data(scale, settings, stem):
     assert pretraining(scale, "anything", "resnet18") is settings
-    assert WIDTH[scale] == width
+    assert WIDTH[scale] == 16
+    assert stem_at(scale, 28) == stem
 
 
 def test_the_full_scale_is_as_wide_as_the_papers_networks():

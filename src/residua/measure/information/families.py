@@ -87,7 +87,11 @@ def read_family(
         torch.zeros(len(y), len(prior), dtype=torch.float64), torch.zeros(len(y), dtype=torch.float64)
     )
     for block in sorted(blocks, reverse=True):
-        own = [blocks[block][part] for part in PARTS[family] if part in blocks[block]]
+        # By identity: at the last block the network critics are the linear ones, and count once.
+        parts = {
+            id(scores): scores for part in PARTS[family] if (scores := blocks[block].get(part)) is not None
+        }
+        own = list(parts.values())
         if own:
             handed = [later.scores[None]] if readings else []
             candidates = torch.cat([*own, *handed])

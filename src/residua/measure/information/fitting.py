@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from residua.measure.information.coordinates import canonical
-from residua.measure.information.families import half_of, pooled_scores
+from residua.measure.information.families import half_of, pooled_scores, read_family
 from residua.measure.information.network import Course, Data, Fitting, fit_network
 from residua.measure.information.samples import FIT_ONLY, READ_ONLY, Samples
 from residua.models.classifier import Classifier
@@ -20,14 +20,20 @@ from residua.side_by_side import each
 from residua.training.loop import seeded
 
 HALVES = 2
+ADDED = 0.002  # nats: what network critics have to add to critics on pooled features
 
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Scores by part on the samples that one critic reads, how a network critic got there, and what it took."""
+    """Scores by part on the samples that one critic reads, how a network critic got there, and what it took.
+
+    Critics with half the samples (`fewer`) read only `own`, the samples that I is the mean over: test images have no use
+    for a shortfall.
+    """
 
     block: int
     outside: Tensor
+    own: Tensor
     scores: Mapping[str, Tensor]
     fewer: Mapping[str, Tensor]
     course: Course | None
@@ -56,20 +62,24 @@ def fit_blocks(
     how: Fitting,
     seed: int,
 ) -> Fits:
-    """Fit every critic and put the scores where the samples stand. The numbers do not depend on what runs at once."""
-    prior = asked.fit_prior()
+    """Fit every critic and put the scores where the samples stand. The numbers do not depend on what runs at once.
+
+    Network critics are the dearest, so those with half the samples are fitted only where network critics add something
+    to what critics on pooled features read: elsewhere they have no part in the reading, and none in its shortfall.
+    """
+    prior, counts = asked.fit_prior(), asked.fold >= 0
     network = {block for block in stored if "network" in parts and block != model.depth}
     pooled_parts = tuple(part for part in parts if part != "network")
     tasks: list[Callable[[], Piece]] = []
+    late: list[tuple[int, Callable[[Course], Piece]]] = []
     for block in sorted(network):
         data = Data(stored[block], asked.y, canonical(stored[block]), model.device)
         for half in range(HALVES):
             inside, outside = asked.inside(half, halves=True), asked.outside(half, halves=True)
-            tasks.append(
-                partial(
-                    _network_piece, model, block, data, inside, outside, prior, how, seed + 100 * block + half
-                )
-            )
+            where = (inside, outside, outside[counts[outside]])
+            draw = seed + 100 * block + half
+            tasks.append(partial(_network_piece, model, block, data, where, prior, how, draw))
+            late.append((block, partial(_fewer_piece, model, block, data, where, prior, how, draw + 50)))
     for block, z in sorted(stored.items()):
         # At the last block the paper's critic is pooling and projection: a linear one.
         own = ("linear", *pooled_parts) if block not in network and "network" in parts else pooled_parts
@@ -80,39 +90,68 @@ def fit_blocks(
         vector = coordinates(vector)
         for fold in range(asked.folds):
             inside, outside = asked.inside(fold), asked.outside(fold)
+            where = (inside, outside, outside[counts[outside]])
             draw = seed + 100 * block + 10 + fold
-            tasks.append(partial(_pooled_piece, block, vector, asked.y, inside, outside, prior, own, draw))
+            tasks.append(partial(_pooled_piece, block, vector, asked.y, where, prior, own, draw))
     blocks = ", ".join(str(block) for block in sorted(stored))
     what = f"information, {len(tasks)} critics of block{'s' if len(stored) > 1 else ''} {blocks}"
     tell(what)
     pieces = each(
         tasks, on=model.device.type, begin=lambda positions: tell(what, positions.start / len(tasks))
     )
-    return _assembled(pieces, asked, model.depth if "network" in parts else None)
+    linear_last = model.depth if "network" in parts else None
+    fits = _assembled(pieces, asked, linear_last)
+    adds = {block for block in network if not pooled_parts or _adds(fits, block, asked, prior)}
+    courses = [piece.course for piece in pieces if piece.course]
+    fewer = [
+        partial(fit, course) for (block, fit), course in zip(late, courses, strict=True) if block in adds
+    ]
+    return _assembled([*pieces, *each(fewer, on=model.device.type)], asked, linear_last) if fewer else fits
+
+
+def _adds(fits: Fits, block: int, asked: Samples, prior: Tensor) -> bool:
+    """Whether network critics add something at this block to what critics on pooled features read."""
+    reading = asked.fold != FIT_ONLY
+    y, fold = asked.y[reading], asked.fold[reading]
+    stack, pooled = (
+        float(read_family(family, fits.scores, y, fold, prior)[block].terms[fold >= 0].mean())
+        for family in ("stack", "nonlinear")
+    )
+    return stack - pooled > ADDED
+
+
+Where = tuple[Tensor, Tensor, Tensor]  # samples that a critic is fitted on, reads, and reads for I
 
 
 def _network_piece(
-    model: Classifier, block: int, data: Data, inside: Tensor, outside: Tensor, prior: Tensor, how: Fitting, draw: int
-) -> Piece:  # fmt: skip
-    start = time.perf_counter()
+    model: Classifier, block: int, data: Data, where: Where, prior: Tensor, how: Fitting, draw: int
+) -> Piece:
+    start, (inside, outside, own) = time.perf_counter(), where
     with seeded(draw):
         scores, course = fit_network(model, block, data, inside, outside, prior, how)
-        # Half the samples in batches of half the size: as many steps as read the most, at half the cost. Further ones
-        # would show what memorising costs, which is no shortfall of the data.
-        half = replace(how, batch=max(2, how.batch // 2), rounds=1, steps=course.best)
-        fewer, _ = fit_network(model, block, data, half_of(data.y, inside), outside, prior, half)
-    seconds = time.perf_counter() - start
-    return Piece(block, outside, {"network": scores}, {"network": fewer}, course, seconds)
+    return Piece(block, outside, own, {"network": scores}, {}, course, time.perf_counter() - start)
+
+
+def _fewer_piece(
+    model: Classifier, block: int, data: Data, where: Where, prior: Tensor, how: Fitting, draw: int, course: Course
+) -> Piece:  # fmt: skip
+    """Half the samples in batches of half the size: as many steps as read the most, at half the cost. Further ones
+    would show what memorising costs, which is no shortfall of the data."""
+    start, (inside, outside, own) = time.perf_counter(), where
+    half = replace(how, batch=max(2, how.batch // 2), rounds=1, steps=course.best)
+    with seeded(draw):
+        fewer, _ = fit_network(model, block, data, half_of(data.y, inside), own, prior, half)
+    return Piece(block, outside, own, {}, {"network": fewer}, None, time.perf_counter() - start)
 
 
 def _pooled_piece(
-    block: int, z: Tensor, y: Tensor, inside: Tensor, outside: Tensor, prior: Tensor, parts: tuple[str, ...], draw: int
-) -> Piece:  # fmt: skip
-    start = time.perf_counter()
+    block: int, z: Tensor, y: Tensor, where: Where, prior: Tensor, parts: tuple[str, ...], draw: int
+) -> Piece:
+    start, (inside, outside, own) = time.perf_counter(), where
     with seeded(draw):
         scores = pooled_scores(z, y, inside, outside, prior, parts)
-        fewer = pooled_scores(z, y, half_of(y, inside), outside, prior, parts)
-    return Piece(block, outside, scores, fewer, None, time.perf_counter() - start)
+        fewer = pooled_scores(z, y, half_of(y, inside), own, prior, parts)
+    return Piece(block, outside, own, scores, fewer, None, time.perf_counter() - start)
 
 
 def _assembled(pieces: list[Piece], asked: Samples, linear_last: int | None) -> Fits:
@@ -128,10 +167,13 @@ def _assembled(pieces: list[Piece], asked: Samples, linear_last: int | None) -> 
             fits.course.setdefault(piece.block, []).append(piece.course)
         for name in piece.scores:
             shares[piece.block, name] = shares.get((piece.block, name), 0) + 1
-        for kept, scored in ((fits.scores, piece.scores), (fits.fewer, piece.fewer)):
+        for kept, scored, seen in (
+            (fits.scores, piece.scores, piece.outside),
+            (fits.fewer, piece.fewer, piece.own),
+        ):
             of_block = kept.setdefault(piece.block, {})
             for name, scores in scored.items():
-                of_block[name] = _added(of_block.get(name), scores, place[piece.outside], len(reading))
+                of_block[name] = _added(of_block.get(name), scores, place[seen], len(reading))
     for kept in (fits.scores, fits.fewer):
         for block, of_block in kept.items():
             for name, scores in of_block.items():

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from residua.measure._features import as_input
 from residua.measure.information.coordinates import Coordinates
+from residua.measure.information.labels import entropy
 from residua.measure.information.stacking import best_weights, combine, log_ratio
 from residua.models.classifier import Classifier, clone, reinitialise
 from residua.training.loop import descend, unwatched
@@ -52,8 +53,10 @@ class Data:
 class Fitting:
     """How a network critic is fitted: rounds of Adam with a falling rate, each as long as all before it together.
 
-    From the second on, it ends with the first round that gains less than `gain` nats on unseen data, or whose scores are so over-confident there that
-    they deserve a weight below `confident`: such a critic has begun to memorise, and further rounds only add to that.
+    It ends with the first round after which it has begun to memorise: what it reads on its own fitting batches exceeds
+    what it reads on unseen data by more than the share `memorised` of all that unseen data leave open, H(Y) - I.
+    Further rounds would only add to that. From the second on, it also ends with a round that gains less than `gain` nats
+    on unseen data; learning may begin slowly, so no critic is judged so by its first.
     """
 
     lr: float = 2e-3
@@ -63,15 +66,19 @@ class Fitting:
     steps: int = 50
     rounds: int = 5
     gain: float = 0.002
-    confident: float = 0.8
+    memorised: float = 0.4
 
 
 @dataclass(frozen=True)
 class Course:
-    """What a critic read on unseen data after so many steps, round by round, and whether it had come to its end."""
+    """What a critic read on unseen data after so many steps, round by round, and whether it had come to its end.
+
+    `fitted` is what it read on its own fitting batches at the end of each round.
+    """
 
     steps: tuple[int, ...]
     nats: tuple[float, ...]
+    fitted: tuple[float, ...]
     ended: bool
 
     @property
@@ -95,10 +102,12 @@ def fit_network(
             {"params": [critic.g], "lr": how.label_lr},
         ]
     )
-    source, loss = stratified(data.y, inside, how.batch), label_loss(prior, data.device)
+    source, loss = stratified(data.y, inside, how.batch), Losses(label_loss(prior, data.device))
+    ceiling = entropy(prior)
     scores: list[Tensor] = []
     steps: list[int] = []
     nats: list[float] = []
+    fitted: list[float] = []
     ended = False
     while len(steps) < how.rounds and not ended:
         length = steps[-1] if steps else how.steps
@@ -112,18 +121,38 @@ def fit_network(
             )
         settle(critic, data, inside)
         scores.append(read(critic, data, outside))
-        value, weight = _read_alone(scores[-1], data.y[outside], prior)
-        # Learning may begin slowly, so no critic is judged by its first round.
-        ended = bool(steps) and (weight < how.confident or value - max(nats) < how.gain)
+        value = _read_alone(scores[-1], data.y[outside], prior)
+        fitted.append(ceiling - loss.last(max(10, length // 8)))
+        memorised = fitted[-1] - value > how.memorised * (ceiling - value)
+        ended = memorised or (bool(steps) and value - max(nats) < how.gain)
         steps.append(length + sum(steps[-1:]))
         nats.append(value)
-    return torch.stack(scores), Course(tuple(steps), tuple(nats), ended)
+    return torch.stack(scores), Course(tuple(steps), tuple(nats), tuple(fitted), ended)
 
 
-def _read_alone(scores: Tensor, y: Tensor, prior: Tensor) -> tuple[float, float]:
-    """The mean term at the best weight of these scores, and that weight."""
+def _read_alone(scores: Tensor, y: Tensor, prior: Tensor) -> float:
+    """The mean term at the best weight of these scores."""
     weights = best_weights(scores[None], y, prior)
-    return float(log_ratio(combine(scores[None], weights), y, prior).mean()), float(weights)
+    return float(log_ratio(combine(scores[None], weights), y, prior).mean())
+
+
+class Losses:
+    """A loss that remembers its last values."""
+
+    def __init__(self, loss: Callable[..., Tensor]) -> None:
+        self.loss = loss
+        self.values: list[Tensor] = []
+
+    def __call__(self, critic: nn.Module, z: Tensor, y: Tensor) -> Tensor:
+        value = self.loss(critic, z, y)
+        self.values.append(value.detach())
+        return value
+
+    def last(self, steps: int) -> float:
+        """The mean of the last values, which are then forgotten."""
+        mean = float(torch.stack(self.values[-steps:]).mean())
+        self.values.clear()
+        return mean
 
 
 def label_loss(prior: Tensor, device: torch.device) -> Callable[..., Tensor]:

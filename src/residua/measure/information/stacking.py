@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
+from scipy.optimize import nnls
 from torch import Tensor
 
 
@@ -20,9 +21,11 @@ def combine(scores: Tensor, weights: Tensor) -> Tensor:
 
 
 def best_weights(scores: Tensor, y: Tensor, prior: Tensor) -> Tensor:
-    """The weights w >= 0 that maximise the mean term of scores (critics, n, |Y|), by a projected Newton method.
+    """The weights w >= 0 that maximise the mean term of scores (critics, n, |Y|), by Newton's method.
 
-    One weight per critic: a convex problem in as many numbers as there are critics. A single critic's weight is its
+    One weight per critic: a convex problem in as many numbers as there are critics. Each step solves its quadratic model
+    over all w >= 0 (non-negative least squares): critics are often all but equal, and a Newton step whose
+    negative weights are merely cut off may then gain nothing and stop far from the optimum. A single critic's weight is its
     calibration: 0 if it only memorised, so that a reading never falls far below 0. Negative weights are excluded: a fold's
     chance surplus of a label is missing in all the others, so unseen scores lean slightly the wrong way where there is nothing
     to know, and a negative weight would take that for knowledge. A critic's own weight is 1; few samples
@@ -31,26 +34,27 @@ def best_weights(scores: Tensor, y: Tensor, prior: Tensor) -> Tensor:
     problem = _TwoLabels(scores, y, prior) if len(prior) == 2 else _Labels(scores, y, prior)
     w = torch.full((len(scores),), 0.5 / len(scores), dtype=torch.float64)
     value = problem.loss(w)
-    for _ in range(40):
+    for _ in range(60):
         gradient, curvature = problem.derivatives(w)
-        free = (w > 0) | (gradient < 0)
-        if not free.any():
+        step = _least(curvature, gradient, w) - w
+        slope = float(gradient @ step)
+        if slope > -1e-10:
             break
-        hessian = curvature[free][:, free]
-        hessian.diagonal().add_(1e-9 * hessian.diagonal().max())
-        step = torch.zeros_like(w)
-        step[free] = torch.linalg.solve(hessian, gradient[free])
-        size, moved, lower = 1.0, w, value
-        while size > 1e-3:
-            moved = (w - size * step).clamp_min(0)
-            lower = problem.loss(moved)
-            if lower < value:
-                break
-            size /= 4
-        if value - lower < 1e-8:
+        size = 1.0
+        while (lower := problem.loss(w + size * step)) > value + 1e-4 * size * slope and size > 1e-6:
+            size /= 2
+        if lower >= value:
             break
-        w, value = moved, lower
+        w, value = w + size * step, lower
     return w
+
+
+def _least(curvature: Tensor, gradient: Tensor, w: Tensor) -> Tensor:
+    """The v >= 0 that minimises the quadratic model g^T (v - w) + 1/2 (v - w)^T C (v - w)."""
+    curvature = curvature + 1e-10 * curvature.diagonal().max() * torch.eye(len(w), dtype=torch.float64)
+    root = torch.linalg.cholesky(curvature)
+    target = torch.linalg.solve_triangular(root, (curvature @ w - gradient)[:, None], upper=False)[:, 0]
+    return torch.from_numpy(nnls(root.T.numpy(), target.numpy(), maxiter=100 * len(w))[0])
 
 
 class _TwoLabels:

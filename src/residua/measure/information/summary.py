@@ -72,15 +72,15 @@ def _accuracy(read: Sequence[Read], y: Tensor, own: Tensor, prior: Tensor) -> fl
 
 
 def _course(runs: Sequence[Fits]) -> np.ndarray:
-    """Rows of restart, block, critic, steps, nats."""
+    """Rows of restart, block, critic, steps, nats on unseen data, nats on fitting batches."""
     rows = [
-        (restart, block, critic, steps, nats)
+        (restart, block, critic, steps, nats, fitted)
         for restart, run in enumerate(runs)
         for block, critics in run.course.items()
         for critic, course in enumerate(critics)
-        for steps, nats in zip(course.steps, course.nats, strict=True)
+        for steps, nats, fitted in zip(course.steps, course.nats, course.fitted, strict=True)
     ]
-    return np.array(rows, dtype=np.float32).reshape(-1, 5)
+    return np.array(rows, dtype=np.float32).reshape(-1, 6)
 
 
 def _notes(runs: Sequence[Fits]) -> dict[str, str]:

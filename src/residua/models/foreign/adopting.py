@@ -169,12 +169,12 @@ def _example(module: nn.Module, example: Tensor | None) -> Tensor:
 
 
 def _guesses(module: nn.Module) -> list[tuple[int, ...]]:
-    told = getattr(getattr(module, "config", module), "image_size", None)
-    told = told or getattr(getattr(module, "patch_embed", None), "img_size", None)
-    told = (told, told) if isinstance(told, int) else told
+    stated = getattr(getattr(module, "config", module), "image_size", None)
+    stated = stated or getattr(getattr(module, "patch_embed", None), "img_size", None)
+    stated = (stated, stated) if isinstance(stated, int) else stated
     for part in module.modules():
         if isinstance(part, nn.Conv2d):
-            sides = ([tuple(told)] if told else []) + [(side, side) for side in SIDES]
+            sides = ([tuple(stated)] if stated else []) + [(side, side) for side in SIDES]
             return [(part.in_channels, *side) for side in sides]
         if isinstance(part, nn.Linear):
             n = part.in_features

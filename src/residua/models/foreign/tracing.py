@@ -127,9 +127,9 @@ def _is_batch_size(node: fx.Node) -> bool:
     if node.op == "call_method" and node.target == "size":
         return node.args[1:] == (0,)
     if node.op == "call_function" and node.target is operator.getitem and node.args[1] == 0:
-        of = node.args[0]
-        return isinstance(of, fx.Node) and (
-            (of.target is getattr and of.args[1] == "shape")
-            or (of.op == "call_method" and of.target == "size" and len(of.args) == 1)
+        source = node.args[0]
+        return isinstance(source, fx.Node) and (
+            (source.target is getattr and source.args[1] == "shape")
+            or (source.op == "call_method" and source.target == "size" and len(source.args) == 1)
         )
     return False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from statistics import mean
 from typing import TYPE_CHECKING
 
 from residua.report.figures.style import COLOURS, MARKERS, canvas, short
@@ -66,5 +67,23 @@ def detectors_figure(found: Sequence[Detector], width: float = 430) -> Figure:
     axes.axvline(0.5, color=COLOURS["muted"], lw=1, ls=(0, (1, 2)))
     axes.set(ylim=(len(found) - 0.4, -0.6), xlabel="probability of telling a model that knows (0.5: a coin)")
     axes.set_yticks(range(len(found)), [short(each.name) for each in found])
+    axes.grid(axis="x")
+    return figure
+
+
+def index_figure(found: Mapping[str, tuple[Sequence[float], str]], width: float = 430) -> Figure:
+    """IDI of methods, each with its seeds as small dots and their mean, the least first. Values, and a role for colour."""
+    rows = sorted(found, key=lambda name: mean(found[name][0]))
+    figure, axes = canvas(width, 60 + 19 * len(rows))
+    for row, name in enumerate(rows):
+        values, role = found[name]
+        axes.plot(values, [row] * len(values), "o", color=COLOURS[role], ms=4, alpha=0.35)
+        axes.plot(
+            [mean(values)], [row], "v" if role == "reference" else MARKERS[role], color=COLOURS[role], ms=7
+        )
+    for place in (0, 1):
+        axes.axvline(place, color=COLOURS["muted"], lw=1, ls=(0, (1, 2)))
+    axes.set(ylim=(len(rows) - 0.4, -0.6), xlabel="IDI (0: Retrain, 1: Original)")
+    axes.set_yticks(range(len(rows)), [short(name) for name in rows])
     axes.grid(axis="x")
     return figure

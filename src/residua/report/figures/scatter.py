@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from residua.record import Record
+
+
+# Points of one t-SNE picture: more only make a page heavy.
+MOST_POINTS = 600
+
 
 @dataclass(frozen=True)
 class Point:
@@ -88,13 +94,17 @@ def _name(axes: Axes, points: Sequence[Point]) -> None:
         text = short(each.name, 14)
         wide = 5.2 * len(text)
         box = axes.bbox
-        start = left - wide - 8 if left + wide + 8 > box.x1 else left + 7
-        crowd = any(
-            start - 4 < x < start + wide + 4 and abs(y - bottom) < 7
-            for x, y in taken
-            if (x, y) != (left, bottom)
-        )
-        if crowd or any(start < s + w and s < start + wide and abs(b - bottom) < 11 for s, w, b in placed):
+        sides = [left + 7, left - wide - 8] if left + wide + 8 <= box.x1 else [left - wide - 8]
+
+        def crowded(start: float, wide: float = wide, left: float = left, bottom: float = bottom) -> bool:
+            others = [(x, y) for x, y in taken if (x, y) != (left, bottom)]
+            near = any(start - 4 < x < start + wide + 4 and abs(y - bottom) < 7 for x, y in others)
+            return near or any(
+                start < s + w and s < start + wide and abs(b - bottom) < 11 for s, w, b in placed
+            )
+
+        start = next((side for side in sides if not crowded(side)), None)
+        if start is None:
             continue
         placed.append((start, wide, bottom))
         axes.annotate(text, (each.x, each.y), xytext=(start - left, -3), textcoords="offset points", fontsize=8.5,
@@ -104,6 +114,19 @@ def _name(axes: Axes, points: Sequence[Point]) -> None:
 def scatter_text(points: Sequence[Point], x: str, y: str) -> str:
     """The figure in words."""
     return f"{len(points)} methods: {y} against {x}. The table above has every number."
+
+
+def embeddings(
+    records: Mapping[str, Record], most: int = MOST_POINTS
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Coordinates, and which samples were to be forgotten, of the models whose record has them; at most so many each."""
+    found = {}
+    for name, record in records.items():
+        places, forgotten = (record.arrays.get(f"tsne.{part}") for part in ("coordinates", "forgotten"))
+        if places is not None and forgotten is not None:
+            some = np.linspace(0, len(places) - 1, min(most, len(places))).round().astype(int)
+            found[name] = (places[some], forgotten[some].astype(bool))
+    return found
 
 
 def tsne_figure(pictures: Mapping[str, tuple[np.ndarray, np.ndarray]], columns: int = 3) -> Figure:

@@ -39,8 +39,11 @@ LONGEST = 22
 
 
 @contextlib.contextmanager
-def drawing() -> Iterator[None]:
-    """matplotlib with our settings, whatever the user's are. Names are never read as mathematics."""
+def drawing(**others: Any) -> Iterator[None]:
+    """matplotlib with our settings, whatever the user's are. Names are never read as mathematics.
+
+    `others` are further settings of matplotlib, with two underscores for a dot.
+    """
     import matplotlib
 
     settings: dict[Any, Any] = {
@@ -56,7 +59,9 @@ def drawing() -> Iterator[None]:
         warnings.filterwarnings("ignore", message="Glyph")  # the reader's fonts draw it, not matplotlib's
         with matplotlib.rc_context():
             matplotlib.rcdefaults()
-            matplotlib.rcParams.update(settings)
+            matplotlib.rcParams.update(
+                settings | {name.replace("__", "."): value for name, value in others.items()}
+            )
             yield
 
 

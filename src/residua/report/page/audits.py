@@ -16,8 +16,9 @@ from residua.report.audit_text import CHECK, CLOSER, NOT_CHECKED
 from residua.report.figures.curves import curves_figure, curves_text
 from residua.report.figures.dots import treatments_figure, treatments_text
 from residua.report.figures.idi_line import idi_line, idi_line_text
-from residua.report.figures.scatter import tsne_figure
+from residua.report.figures.scatter import embeddings, tsne_figure
 from residua.report.figures.style import drawing, svg
+from residua.report.known import known_methods
 from residua.report.page.metric_rows import columns, metric_rows
 from residua.report.page.rendering import render
 from residua.report.plain import facts, headline, resolution, role_name, sentences, subject, tone
@@ -26,9 +27,6 @@ from residua.report.stress import treatments
 
 if TYPE_CHECKING:
     from residua.record import Record
-
-# Points of one t-SNE picture: more only make a page heavy.
-MOST_POINTS = 600
 
 
 @dataclass(frozen=True)
@@ -66,6 +64,7 @@ def audit_page(
         role_name=role_name,
         closer=CLOSER,
         zero="references" if references_in(report.metrics) else "random network",
+        known=known_methods(report),
         thumbnails=pictures,
         provenance=provenance(report),
         hashes=hashes(report),
@@ -88,23 +87,11 @@ def _figures(report: AuditReport, records: Mapping[str, Record]) -> dict[str, An
             drawn["curves"] = Picture(svg(curves_figure(report.curves), "curves", curves_text(report.curves)))
         if found:
             drawn["back"] = Picture(svg(treatments_figure(found), "back", treatments_text(found)))
-        pictures = _embeddings(records)
+        pictures = embeddings({role_name(role): records[role] for role in roles_in(records)})
         if len(pictures) > 1:
             text = f"Samples in two dimensions, the forgotten ones coloured, of {', '.join(pictures)}."
             drawn["tsne"] = Picture(svg(tsne_figure(pictures), "tsne", text))
     return drawn
-
-
-def _embeddings(records: Mapping[str, Record]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Coordinates, and which samples were to be forgotten, of the models whose record has them."""
-    found = {}
-    for role in roles_in(records):
-        arrays = records[role].arrays
-        if "tsne.coordinates" in arrays and "tsne.forgotten" in arrays:
-            places, forgotten = arrays["tsne.coordinates"], arrays["tsne.forgotten"].astype(bool)
-            some = np.linspace(0, len(places) - 1, min(MOST_POINTS, len(places))).round().astype(int)
-            found[role_name(role)] = (places[some], forgotten[some])
-    return found
 
 
 def _png(image: np.ndarray) -> str:

@@ -7,25 +7,38 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 from typing import Any
 
-from residua.compare import Rules, curve_in, readings_of
+from residua.compare import Rules
 from residua.compare.explanations import explained
 from residua.record import Record
 from residua.report.catalogue import COLUMNS
-from residua.report.controls import REFERENCES, control_reports
+from residua.report.controls import control_reports
 from residua.report.figures.curves import colour_of, method_curves
-from residua.report.figures.scatter import Point, frontier, scatter_figure, scatter_text
+from residua.report.figures.scatter import (
+    Point,
+    embeddings,
+    frontier,
+    scatter_figure,
+    scatter_text,
+    tsne_figure,
+)
 from residua.report.figures.style import drawing, svg
+from residua.report.figures.trajectories import mean_course, trajectory_figure, trajectory_text
 from residua.report.page.audits import Picture
 from residua.report.page.rendering import render
 from residua.report.plain import TONES
-from residua.report.studies import by_setting, study_rows
+from residua.report.studies import Rows, by_setting, courses, method_means, role_of
 from residua.report.table import setting_line
 
 # What a verdict rests on: without these no verdicts are shown.
 RESTS_ON = {"information", "accuracy", "outputs", "perturbed", "representation"}
 # Methods that are ticked at first, beside those that have a role.
 TICKED = 4
-SHOWN = (*COLUMNS, ("RTE s", "RTE", 1, 1))
+# Trajectories of more would cover each other.
+MOST_COURSES = 6
+# Of one t-SNE picture among many.
+POINTS = 300
+# What a page is about comes first, and is seen on a phone.
+SHOWN = (*sorted(COLUMNS, key=lambda column: column[1] != "IDI"), ("RTE s", "RTE", 1, 1))
 
 
 @dataclass(frozen=True)
@@ -45,11 +58,11 @@ class Method:
     verdicts: tuple[tuple[str, str, int], ...]
 
 
-def study_page(records: Sequence[Record], title: str = "Study") -> str:
-    """The page as one string; a section for each setting."""
-    groups = by_setting(records)
+def study_page(records: Sequence[Record], title: str = "Study", rows: Rows | None = None) -> str:
+    """The page as one string; a section for each setting. `rows` are the `study_rows` of the records, if you have them."""
+    groups = by_setting(records, rows)
     with drawing():
-        sections = [_section(group, number) for number, group in enumerate(groups)]
+        sections = [_section(*group, number) for number, group in enumerate(groups)]
     entries = [(column, explained(name)) for column, name, *_ in SHOWN]
     shown = {column for section in sections for column in section["columns"]}
     command = next((record.command for record in records if record.command), "")
@@ -61,8 +74,7 @@ def study_page(records: Sequence[Record], title: str = "Study") -> str:
     )  # fmt: skip
 
 
-def _section(records: Sequence[Record], number: int) -> dict[str, Any]:
-    rows = study_rows(records)
+def _section(records: Sequence[Record], rows: Rows, number: int) -> dict[str, Any]:
     labels = list(dict.fromkeys(row["method"] for row in rows))
     values = {
         label: {
@@ -71,6 +83,7 @@ def _section(records: Sequence[Record], number: int) -> dict[str, Any]:
         }
         for label in labels
     }
+    labels.sort(key=lambda label: _place(label, values[label]["IDI"]))
     shown = [column for column in SHOWN if any(column[1] in row for row in rows)]
     verdicts = _verdicts(records)
     methods = [
@@ -89,17 +102,13 @@ def _section(records: Sequence[Record], number: int) -> dict[str, Any]:
         "columns": [column for column, *_ in shown],
         "methods": methods,
         "with_verdicts": bool(verdicts),
+        "gaps": any(cell.value is None for method in methods for cell in method.cells),
         "best": _best(values),
         "plots": _plots(values, number),
         "curves": _curves(records, values, number),
+        "trajectories": _trajectories(records, number),
+        "tsne": _tsne(records, number),
     }
-
-
-def role_of(label: str) -> str | None:
-    """Original, references and Random have their own colours everywhere."""
-    if label in ("Original", "Random"):
-        return label.lower()
-    return "reference" if REFERENCES.fullmatch(label) else None
 
 
 def _cell(values: Sequence[float], digits: int) -> Cell:
@@ -128,15 +137,25 @@ Values = Mapping[str, Mapping[str, Sequence[float]]]
 
 def _best(values: Values) -> str:
     """The first thing to know: which methods leave least inside."""
-    known = {label: mean(of["IDI"]) for label, of in values.items() if of["IDI"] and role_of(label) is None}
+    known = {
+        label: mean(own["IDI"]) for label, own in values.items() if own["IDI"] and role_of(label) is None
+    }
     if not known:
         return ""
-    ranked = sorted(known, key=lambda label: abs(known[label]))
-    least, most = ranked[0], max(known, key=lambda label: known[label])
+    least, most = min(known, key=lambda label: abs(known[label])), max(known, key=lambda label: known[label])
     return (
-        f"Of {len(known)} methods, {least} comes nearest to a model that never saw the data (IDI {known[least]:.2f}), and "
-        f"{most} leaves most inside (IDI {known[most]:.2f}). 0 is what Retrain knows, 1 what Original knows."
+        f"How much is left inside, from 0 (what a model that never saw the data knows) to 1 (what the model knew before): "
+        f"of {len(known)} methods, {least} comes nearest to 0 ({known[least]:.2f}), and {most} leaves most "
+        f"({known[most]:.2f}). The column IDI has all."
     )
+
+
+def _place(label: str, indices: Sequence[float]) -> tuple[int, float]:
+    """References, Original and Random first, then methods from the one that leaves least; those without an IDI last."""
+    role = role_of(label)
+    if role is not None:
+        return 0, ("reference", "original", "random").index(role)
+    return (1, abs(mean(indices))) if indices else (2, 0.0)
 
 
 def _plots(values: Values, number: int) -> list[tuple[str, Picture, str]]:
@@ -151,9 +170,9 @@ def _plots(values: Values, number: int) -> list[tuple[str, Picture, str]]:
         # Random is far from everything, and Original took no time to unlearn.
         left_out = ("Random", "Original") if log else ("Random",)
         points = [
-            Point(label, mean(of[name]), mean(of["IDI"]), _spread(of[name]), _spread(of["IDI"]), role_of(label) or "other")
-            for label, of in values.items()
-            if of[name] and of["IDI"] and label not in left_out and (not log or min(of[name]) > 0)
+            Point(label, mean(own[name]), mean(own["IDI"]), _spread(own[name]), _spread(own["IDI"]), role_of(label) or "other")
+            for label, own in values.items()
+            if own[name] and own["IDI"] and label not in left_out and (not log or min(own[name]) > 0)
         ]  # fmt: skip
         if len(points) < 2:
             continue
@@ -172,29 +191,17 @@ def _spread(values: Sequence[float]) -> float:
 
 
 def _curves(records: Sequence[Record], values: Values, number: int) -> dict[str, Any] | None:
-    """Mean curves of all methods that share the blocks of the first, and who is ticked."""
-    read: dict[str, list[dict[int, float]]] = {}
-    ceiling = 0.0
-    blocks: list[int] = []
-    for record in records:
-        curve = curve_in(readings_of(record))
-        if curve is None:
-            continue
-        blocks = blocks or curve.blocks
-        if curve.blocks == blocks:
-            ceiling = max(ceiling, curve.ceiling)
-            read.setdefault(record.method.label, []).append(curve.information)
-    if len(read) < 2:
+    """Mean curves of all methods, and who is ticked."""
+    found = method_means(records)
+    if found is None:
         return None
-    lines = {
-        label: [mean(each[block] for each in found) for block in blocks] for label, found in read.items()
-    }
+    lines, blocks = found.lines, found.blocks
     roles = {label: role for label in lines if (role := role_of(label))}
     near = sorted((label for label in lines if label not in roles and values[label]["IDI"]),
                   key=lambda label: abs(mean(values[label]["IDI"])))  # fmt: skip
     ticked = {*roles, *near[:TICKED]}
-    figure = method_curves(lines, blocks, ceiling, roles)
-    text = f"Information of blocks {', '.join(map(str, blocks))} of {len(lines)} models, at most {ceiling:.3f} nats. A table below has the numbers."
+    figure = method_curves(lines, blocks, found.ceiling, roles)
+    text = f"Information of blocks {', '.join(map(str, blocks))} of {len(lines)} models, at most {found.ceiling:.3f} nats. A table below has the numbers."
     return {
         "picture": Picture(svg(figure, f"curves{number}", text)),
         "id": f"curves-of-{number}",
@@ -202,3 +209,30 @@ def _curves(records: Sequence[Record], values: Values, number: int) -> dict[str,
         "blocks": blocks,
         "lines": lines,
     }  # fmt: skip
+
+
+def _trajectories(records: Sequence[Record], number: int) -> dict[str, Any] | None:
+    """The way of each method whose records have it, epoch by epoch, and where each ends."""
+    found = {label: mean_course(runs) for label, runs in courses(records).items()}
+    if not found:
+        return None
+    figure = trajectory_figure(found)
+    return {
+        "picture": Picture(svg(figure, f"courses{number}", trajectory_text(found))),
+        "id": f"courses-of-{number}",
+        "choices": [(i, label, colour_of(i, role_of(label)), i < MOST_COURSES) for i, label in enumerate(found)],
+        "rows": [(label, len(rows), *(100 * float(x) for x in rows[-1])) for label, rows in found.items()],
+    }  # fmt: skip
+
+
+def _tsne(records: Sequence[Record], number: int) -> Picture | None:
+    """How the encoder of one model of each method sees samples, where that was measured."""
+    first: dict[str, Record] = {}
+    for record in records:
+        if "tsne.coordinates" in record.arrays:
+            first.setdefault(record.method.label, record)
+    pictures = embeddings(first, POINTS)
+    if len(pictures) < 2:
+        return None
+    text = f"Samples in two dimensions, the forgotten ones coloured, as the encoders of {len(pictures)} methods see them."
+    return Picture(svg(tsne_figure(pictures, columns=5), f"tsne{number}", text))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from residua.training.recipes.lookup import unlearning, unlearning_of
 from residua.training.recipes.paper import UNLEARNING
-from residua.training.recipes.pretrainings import PAPER, SMALL, TINY, WIDTH, Scale, pretraining
+from residua.training.recipes.pretrainings import PAPER, SMALL, TINY, WIDTH, Scale, pretraining, stem_at
 from residua.training.recipes.shadows import SHADOWS
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "TINY",
     "UNLEARNING",
     "WIDTH",
+    "stem_at",
     "Scale",
     "pretraining",
     "unlearning",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from residua.errors import InputError
+from residua.models.resnet import Stem, stem_for
 from residua.training.pretraining import Pretraining
 
 Scale = Literal["tiny", "small", "full"]
@@ -29,10 +30,20 @@ PAPER: dict[tuple[str, str], Pretraining] = {
 
 # Ours. Short schedules need a warm-up. Chosen among a handful by accuracy on the very test data that
 # accuracies are reported on, so those are slightly optimistic; never by what a block knows.
-TINY = Pretraining(epochs=6, batch=64, lr=0.15, weight_decay=1e-3, warmup=0.2, nesterov=True, crop=1)
+TINY = Pretraining(epochs=12, batch=64, lr=0.15, weight_decay=5e-4, warmup=0.2, nesterov=True, crop=0)
 SMALL = Pretraining(epochs=22, batch=128, lr=0.2, warmup=0.2, nesterov=True)
 
-WIDTH: dict[Scale, int] = {"tiny": 8, "small": 16, "full": 64}
+WIDTH: dict[Scale, int] = {"tiny": 16, "small": 16, "full": 64}
+
+
+def stem_at(scale: Scale, side: int) -> Stem:
+    """Which stem a ResNet has at this scale, for images of `side` x `side` pixels.
+
+    [ours] `tiny` takes ImageNet's for small images too: of what was tried on the embedded data (width 8 with CIFAR's stem
+    for 6 and 12 epochs, width 8 with ImageNet's without pooling, width 16 with ImageNet's for 12 and 18) it trains
+    in a third of the time, and Retrains differ the least from each other beside what Original knows more.
+    """
+    return "imagenet" if scale == "tiny" else stem_for(side)
 
 
 def pretraining(scale: Scale, dataset: str, network: str) -> Pretraining:

@@ -1,0 +1,72 @@
+"""The paper's tables of hyperparameters, with those of our scales beside them. They are recipes, so nothing is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from residua.paper.labels import DATASETS, NETWORKS
+from residua.paper.tables import Part, Row
+
+PRETRAINING = "tab:pretraining_detail"
+SCENARIOS = {"tab:hyperparam_class": "class", "tab:hyperparam_sample": "random"}
+LABELS = (PRETRAINING, *SCENARIOS)
+# The settings that the table of pretraining has.
+SHOWN = ("epochs", "batch", "lr", "momentum", "weight_decay")
+
+
+def settings_parts(label: str, scale: str | None = None) -> list[Part]:
+    """Every data set and network of the table; the paper's value, and ours at this scale (small if none is named)."""
+    scale = {"small-verbatim": "full"}.get(scale or "small", scale or "small")
+    by_setting: dict[str, list[Row]] = {}
+    for setting, method, theirs, ours in (
+        _pretraining(scale) if label == PRETRAINING else _methods(label, scale)
+    ):
+        for name, value in theirs.items():
+            own = ours.get(name)
+            row = Row(label, setting, method, name, float(value), None, own, None, 0, scale)
+            by_setting.setdefault(setting, []).append(row)
+    return [
+        Part(
+            setting,
+            setting,
+            tuple(rows),
+            (
+                f"ours are the recipes of the {scale} scale, which serve any data set; residua recipes has all fields",
+            ),
+            (),
+            (),
+        )
+        for setting, rows in by_setting.items()
+    ]
+
+
+def _pretraining(scale: str) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
+    from residua.training.recipes import PAPER, pretraining  # they import PyTorch
+
+    for (data, network), theirs in PAPER.items():
+        ours = asdict(pretraining(scale, data, network))  # type: ignore[arg-type]
+        shown = {name: value for name, value in asdict(theirs).items() if name in SHOWN}
+        yield _setting(data, network), "Original and Retrain", shown, ours
+
+
+def _methods(label: str, scale: str) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
+    from residua.training.recipes import UNLEARNING, unlearning
+    from residua.unlearn import find
+
+    scenario = SCENARIOS[label]
+    for data, networks in UNLEARNING[scenario].items():
+        for network, recipes in networks.items():
+            ours = unlearning(scale, scenario, data, network)  # type: ignore[arg-type]
+            for method, theirs in recipes.items():
+                # `k` is part of the name, and the crop of ImageNet is ours
+                shown = {name: value for name, value in theirs.items() if name not in ("k", "crop")}
+                whole = find(method, **ours.get(method, {}))
+                yield _setting(data, network), method, shown, {name: getattr(whole, name) for name in shown}
+
+
+def _setting(data: str, network: str) -> str:
+    names = [next(name for name, ours in known.items() if ours == wanted)
+             for known, wanted in ((DATASETS, data), (NETWORKS, network))]  # fmt: skip
+    return " - ".join(names)

@@ -1,0 +1,147 @@
+"""Statements: what the paper concludes, asked of our records and answered by arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from residua.compare.shares import ranks, spearman
+from residua.paper.labels import THIRTEEN
+from residua.paper.numbers import numbers_of
+from residua.paper.quantities import Reader
+from residua.report.controls import REFERENCES
+
+# What the project aims at: a rank correlation of this much, and methods that keep this much.
+AIM = 0.8
+KEEPS = 0.6
+# COLA is among the lowest if no more than two are lower.
+LOWEST = 3
+# With fewer methods an order says little, and nothing is concluded from it.
+ENOUGH = 8
+# TA may differ from Retrain's by so many points.
+POINTS = 2.0
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A claim, whether our records bear it out (None: they do not say), and the numbers it rests on."""
+
+    claim: str
+    holds: bool | None
+    evidence: str
+
+    @property
+    def answer(self) -> str:
+        return "not known" if self.holds is None else "yes" if self.holds else "no"
+
+
+def paper_idi() -> dict[str, float]:
+    """The paper's IDI of one class of CIFAR-10, ResNet-18, by method; HD's is 1 by construction."""
+    rows = [
+        n for n in numbers_of("tab:main_baseline") if n.setting.startswith("CIFAR-10") and n.quantity == "IDI"
+    ]
+    return {"HD": 1.0} | {number.method: number.mean for number in rows if number.method in THIRTEEN}
+
+
+def agreement(reader: Reader) -> dict[str, tuple[float, int] | None]:
+    """Spearman between our IDI and the paper's, for every family of critics that was measured."""
+    theirs = paper_idi()
+    return {
+        family: spearman(theirs, reader.idis(list(THIRTEEN), family=family)) for family in families_of(reader)
+    }
+
+
+def families_of(reader: Reader) -> list[str]:
+    names = [n for model in reader.group.models for curve in model.curves.values() for n in curve.families]
+    return list(dict.fromkeys(names))
+
+
+def statements(reader: Reader) -> list[Statement]:
+    """All of them, for one group of models of one class forgotten by a ResNet-18."""
+    index = reader.idis(list(THIRTEEN))
+    checks: list[Callable[[Reader, Mapping[str, float]], Statement]] = [
+        _head, _below("EU-10", "EU-5"), _below("CF-10", "CF-5"), _above, _cola, _recovery, _references, _theirs,
+    ]  # fmt: skip
+    return [check(reader, index) for check in checks]
+
+
+def _head(reader: Reader, index: Mapping[str, float]) -> Statement:
+    last = reader.last or reader.case.last
+    read = [reader.idi(model, last=last)[0] for model in reader.models("HD")]
+    values = [value for value in read if value is not None]
+    words = ", ".join(f"{value:.4f}" for value in values) or "no record"
+    return Statement("HD has IDI 1.00 exactly", all(v == 1.0 for v in values) if values else None, words)
+
+
+def _below(lower: str, upper: str) -> Callable[[Reader, Mapping[str, float]], Statement]:
+    def check(reader: Reader, index: Mapping[str, float]) -> Statement:
+        claim = f"{lower} below {upper}"
+        if lower not in index or upper not in index:
+            return Statement(claim, None, "no record of one of them")
+        return Statement(claim, index[lower] < index[upper], f"{index[lower]:.2f} and {index[upper]:.2f}")
+
+    return check
+
+
+def _above(reader: Reader, index: Mapping[str, float]) -> Statement:
+    wanted = ("RL", "SALUN", "Bad-T")
+    there = {label: index[label] for label in wanted if label in index}
+    holds = all(value > KEEPS for value in there.values()) if len(there) == len(wanted) else None
+    words = ", ".join(f"{label} {value:.2f}" for label, value in there.items()) or "no record"
+    return Statement(f"RL, SALUN and Bad-T above {KEEPS}", holds, words)
+
+
+def _cola(reader: Reader, index: Mapping[str, float]) -> Statement:
+    claim = f"COLA among the {LOWEST} lowest of those whose TA is within {POINTS:g} points of Retrain's"
+    zero = reader("Retrain", "TA").mean
+    useful = {}
+    for label, value in index.items():
+        accuracy = reader(label, "TA").mean
+        if zero is not None and accuracy is not None and abs(accuracy - zero) <= POINTS:
+            useful[label] = value
+    if "COLA" not in useful:
+        why = "no record" if "COLA" not in index or zero is None else "its own TA is further off"
+        return Statement(claim, None if why == "no record" else False, why)
+    place = ranks(useful)["COLA"]
+    lower = [label for label, value in useful.items() if value < useful["COLA"]]
+    nearest = ranks({label: abs(value) for label, value in useful.items()})["COLA"]
+    words = f"place {place} of {len(useful)} from the least, {nearest} from the one nearest 0"
+    words += f"; lower: {', '.join(lower)}" if lower else ""
+    return Statement(claim, place <= LOWEST if len(index) >= ENOUGH else None, words)
+
+
+def _recovery(reader: Reader, index: Mapping[str, float]) -> Statement:
+    claim = f"recovery and IDI agree in rank (aim {AIM})"
+    read = {label: reader(label, "recovery").mean for label in index}
+    return _correlated(claim, index, {label: value for label, value in read.items() if value is not None})
+
+
+def _theirs(reader: Reader, index: Mapping[str, float]) -> Statement:
+    return _correlated(f"our IDI and the paper's agree in rank (aim {AIM})", paper_idi(), index)
+
+
+def _correlated(claim: str, left: Mapping[str, float], right: Mapping[str, float]) -> Statement:
+    found = spearman(left, right)
+    if found is None:
+        return Statement(claim, None, "too few records")
+    holds = found[0] >= AIM if found[1] >= ENOUGH else None
+    return Statement(claim, holds, f"Spearman {found[0]:.2f} over {found[1]} methods")
+
+
+def _references(reader: Reader, index: Mapping[str, float]) -> Statement:
+    """Each retrained model by itself, and other models in its place."""
+    claim = "the order of methods is the same for every reference"
+    orders: dict[str, dict[str, float]] = {}
+    for label in dict.fromkeys(model.label for model in reader.group.models):
+        if REFERENCES.fullmatch(label) or label in ("COLA", "EU-10"):
+            orders[label] = reader.idis(
+                [each for each in index if each not in ("COLA", "EU-10")], reference=label, alone=True
+            )
+    orders = {label: values for label, values in orders.items() if len(values) > 2}
+    if len(orders) < 2:
+        return Statement(claim, None, "one reference only")
+    first, *others = orders.values()
+    same = all(ranks(first) == ranks(other) for other in others)
+    least = min((found[0] for other in others if (found := spearman(first, other))), default=1.0)
+    words = f"{', '.join(orders)}; least Spearman with the first {least:.2f}, COLA and EU-10 left out of the order"
+    return Statement(claim, same, words)

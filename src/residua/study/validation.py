@@ -1,0 +1,45 @@
+"""Validation: a part of the training data that stands in for the test data while settings are chosen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from residua.data.split import Split
+from residua.data.task import ForgetTask
+from residua.errors import InputError
+from residua.study import seeding
+
+SHARE = 0.1
+
+
+def validation_task(task: ForgetTask, share: float = SHARE, seed: int = 0) -> ForgetTask:
+    """The same request on less data: `share` of each class's training examples is left out and becomes the test data.
+
+    Neither Original nor Retrain of this task sees them, and the real test data are not part of it. Of forgotten
+    classes they are `forget_test`. Random samples to be forgotten stay as they are.
+    """
+    if not 0 < share < 1:
+        raise InputError(f"the validation share is {share:g}, expected above 0 and below 1")
+    number = seeding.derived("validation", seed)
+    retain, test = _parted(task.retain, share, number)
+    if task.scenario == "class":
+        forget, forget_test = _parted(task.forget, share, number)
+    else:
+        forget, forget_test = task.forget, task.retain.subset(torch.arange(0))
+    return replace(task, retain=retain, test=test, forget=forget, forget_test=forget_test)
+
+
+def _parted(split: Split, share: float, seed: int) -> tuple[Split, Split]:
+    """What stays and what is left out, the same share of every class, in the split's own order."""
+    order = torch.randperm(len(split), generator=torch.Generator().manual_seed(seed))
+    out = torch.zeros(len(split), dtype=torch.bool)
+    for label in torch.unique(split.labels):
+        own = order[split.labels[order] == label]
+        out[own[: round(share * len(own))]] = True
+    if out.all() or not out.any():
+        raise InputError(
+            f"{share:.0%} of {len(split)} examples cannot be left out for validation; choose another share"
+        )
+    return split.subset((~out).nonzero()[:, 0]), split.subset(out.nonzero()[:, 0])

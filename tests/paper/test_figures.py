@@ -1,0 +1,118 @@
+"""The paper's figures are drawn from records alone, in three formats, and refuse to draw what is not there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from made_records import KEPT, make_record, records
+
+from residua.errors import InputError
+from residua.facts import MeasureFacts
+from residua.paper.drawings import save
+from residua.paper.figure_list import FIGURES, figure_spec
+from residua.paper.reproducing import listing, reproduce
+from residua.paper.shelf import shelved
+from residua.record import Record
+
+
+def with_picture(record: Record) -> Record:
+    """A record with a t-SNE of 40 points, a fifth of them forgotten."""
+    places = np.random.default_rng(0).normal(size=(40, 2)).astype(np.float32)
+    arrays = {
+        "tsne.coordinates": places,
+        "tsne.forgotten": (np.arange(40) < 8).astype(np.int8),
+        "tsne.labels": np.arange(40) % 10,
+    }
+    body = record.model_dump()
+    body["measures"] = record.measures | {"tsne": MeasureFacts(label="tsne")}
+    body["readings"] = record.readings | {"tsne": {"tsne.divergence": 0.5}}
+    return Record(**body | {"arrays": record.arrays | arrays})
+
+
+@pytest.fixture(scope="module")
+def shelf():
+    made = []
+    for network in ("resnet18", "resnet50", "vit"):
+        for scenario in ("class", "random"):
+            for label in KEPT:
+                made.append(with_picture(make_record(label, network=network, scenario=scenario)))
+    for label in KEPT:
+        several = make_record(label)
+        task = several.setting.task.model_copy(update={"forgotten_classes": [4, 5], "sha256": "two"})
+        body = several.model_dump() | {
+            "setting": several.setting.model_copy(update={"task": task}).model_dump()
+        }
+        made.append(Record(**body | {"arrays": several.arrays}))
+    return shelved(made)
+
+
+@pytest.mark.parametrize("label", [spec.label for spec in FIGURES if spec.kind != "ratio"])
+def test_every_figure_can_be_drawn(label, shelf, tmp_path):
+    made = reproduce(label, shelf)
+    path = save(made.spec, made.panels, tmp_path / "figure.svg")
+    text = path.read_text(encoding="utf-8")
+    assert text.count("<path") > 5
+    shown = [method for method in made.spec.methods if method in text]
+    assert shown or made.spec.kind in ("accuracy", "recovery")
+
+
+def test_a_picture_without_idi_is_listed_with_its_scale():
+    alone = [with_picture(make_record(label, kept=0.5)) for label in ("Original", "Retrain", "GA")]
+    (entry,) = [each for each in listing(shelved(alone)) if each.label == "fig:representation_tsne"]
+    assert entry.there == "1 of 1 settings (small)"
+
+
+def test_the_same_records_give_the_same_drawing_in_every_format(shelf, tmp_path):
+    made = reproduce("exp__recovery", shelf)
+    for form, sign in (("pdf", b"%PDF"), ("svg", b"<?xml"), ("png", b"\x89PNG")):
+        first, second = (save(made.spec, made.panels, tmp_path / f"{name}.{form}") for name in ("a", "b"))
+        assert first.read_bytes().startswith(sign)
+        assert first.read_bytes() == second.read_bytes()
+
+
+def test_ids_are_those_of_the_table(shelf):
+    curves = {
+        (r.setting, r.method): r
+        for r in reproduce("mutual_information_curves", shelf).rows
+        if r.quantity == "IDI"
+    }
+    row = curves["CIFAR-10, ResNet-18, 1 class forgotten", "RL"]
+    assert row.paper == 0.83
+    assert row.ours == pytest.approx(0.83, abs=0.02)
+
+
+def test_what_stands_in_for_the_papers_data_is_in_the_figure(shelf, tmp_path):
+    made = reproduce("mi__resnet18_resnet50_cifar10_class", shelf)
+    text = save(made.spec, made.panels, tmp_path / "figure.svg").read_text(encoding="utf-8")
+    assert "cifar10-jpeg, small scale" in text
+
+
+def test_a_figure_without_records_names_the_command(shelf, tmp_path):
+    spec = figure_spec("exp__ratio")
+    made = reproduce(spec.label, shelf)
+    with pytest.raises(InputError, match="residua study run small-curves"):
+        save(made.spec, made.panels, tmp_path / "figure.svg")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ratios_are_lines(tmp_path):
+    made = []
+    for label in ("Original", "Retrain", "FT", "RL"):
+        for ratio in ("all", "1:1", "1:5"):
+            record = make_record(label, ratio=ratio)
+            name = "information" if ratio == "all" else f"information-{ratio.replace(':', '-')}"
+            body = record.model_dump()
+            body["measures"] = {name: renamed(record, name)}
+            body["readings"] = {name: record.readings["information"]}
+            arrays = {key.replace("information", name): value for key, value in record.arrays.items()}
+            made.append(Record(**body | {"arrays": arrays}))
+    shelf = shelved(made)
+    assert len(shelf.groups[0].models) == 4, "records of one model are one model"
+    found = reproduce("exp__ratio", shelf)
+    ratios = {row.quantity for row in found.rows if row.method == "FT" and row.ours is not None}
+    assert ratios == {"IDI ratio=all", "IDI ratio=1:1", "IDI ratio=1:5"}
+    save(found.spec, found.panels, tmp_path / "ratio.svg")
+
+
+def renamed(record: Record, name: str) -> MeasureFacts:
+    return record.measures["information"].model_copy(update={"label": name})

@@ -1,0 +1,242 @@
+"""The paper's numbers beside ours: found by content, computed from stored terms, and never compared silently."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+from made_records import KEPT, make_record, records
+
+from residua.cli import main
+from residua.compare import curve_of, idi
+from residua.compare.shares import idi_value, ranks, spearman
+from residua.errors import InputError
+from residua.paper import numbers_of, table_labels
+from residua.paper.cases import SCALES, case_of, chosen_group
+from residua.paper.figure_list import FIGURES
+from residua.paper.quantities import Reader
+from residua.paper.reproducing import all_labels, listing, reproduce
+from residua.paper.settings_tables import LABELS
+from residua.paper.shelf import open_shelf, shelved
+from residua.paper.tables import Question, shown
+
+KEYS = {"table", "setting", "method", "quantity", "paper", "paper_std", "ours", "ours_std", "n", "scale"}
+
+
+@pytest.fixture(scope="module")
+def shelf(records):
+    return open_shelf(records)
+
+
+def rows(made, **where):
+    return [row for row in made.rows if all(getattr(row, name) == value for name, value in where.items())]
+
+
+def test_records_are_found_by_what_they_say(shelf):
+    (group,) = shelf.groups
+    assert group.dataset == "cifar10"
+    assert group.seeds == [0, 1]
+    assert {model.label for model in group.models} == {*KEPT, "Retrain 2"}
+    assert len(group.references_of(group.labelled("FT")[0])) == 2
+
+
+def test_every_number_of_the_paper_is_in_its_table_as_printed(shelf):
+    for label in table_labels():
+        theirs = [(n.setting, n.method, n.quantity, n.mean, n.std) for n in numbers_of(label)]
+        ours = [(r.setting, r.method, r.quantity, r.paper, r.paper_std) for r in reproduce(label, shelf).rows]
+        assert set(theirs) <= set(ours), label
+
+
+def test_ours_is_the_idi_of_the_records(shelf):
+    made = reproduce("main_baseline", shelf)
+    (row,) = rows(made, setting="CIFAR-10 (single class)", method="FT", quantity="IDI")
+    assert (row.paper, row.paper_std) == (0.671, 0.008)
+    assert row.ours == pytest.approx(0.67, abs=0.02)
+    assert row.ours_std is not None
+    assert (row.n, row.scale) == (2, "small")
+    assert row.difference == pytest.approx(row.ours - 0.671)
+    (hd,) = rows(made, setting="CIFAR-10 (single class)", method="HD", quantity="IDI")
+    assert (hd.paper, hd.ours) == (1.0, 1.0), "exactly"
+    (ua,) = rows(made, setting="CIFAR-10 (single class)", method="FT", quantity="UA")
+    assert ua.ours == 100.0
+
+
+def test_what_differs_is_said(shelf):
+    (part,) = [
+        p for p in reproduce("single_class_cifar10", shelf).parts if p.setting == "CIFAR-10 - ResNet-18"
+    ]
+    text = " ".join(part.differs)
+    for words in ("JPEG copy", "width 16", "22 epochs", "2 Originals", "2 Retrains", "unseen data"):
+        assert words in text
+    (part,) = [
+        p for p in reproduce("single_class_cifar100", shelf).parts if p.setting == "CIFAR-100 - ResNet-18"
+    ]
+    assert "cifar10-jpeg stands in for CIFAR-100" in " ".join(part.differs)
+
+
+def test_where_nothing_is_there_a_command_is_named_and_nothing_is_made_up(shelf):
+    made = reproduce("single_class_cifar10", shelf)
+    (vit,) = [part for part in made.parts if part.setting == "CIFAR-10 - ViT"]
+    assert not vit.there
+    assert all(row.ours is None for row in vit.rows)
+    assert vit.commands == ("residua study run tiny --network vit --seeds 3 --out runs/",)
+    none = reproduce("single_class_cifar10", shelf, "full")
+    assert not any(part.there for part in none.parts)
+    assert none.parts[0].commands == (
+        "residua study run paper-cifar10-resnet18 --data cifar10:DIR --out runs/",
+    )
+
+
+def test_a_network_is_never_taken_for_another(shelf):
+    for setting in ("CIFAR-10 - ResNet-50", "CIFAR-10 - ViT"):
+        assert chosen_group(shelf, case_of("tab:single_class_cifar10", setting)) is None
+
+
+def test_blocks_references_and_families_need_no_fitting(shelf):
+    made = reproduce("diverse_idi_model", shelf)
+    for n in ("IDI full", "IDI n=1", "IDI n=4"):
+        (row,) = rows(made, method="RL", quantity=n)
+        assert row.ours == pytest.approx(0.83, abs=0.02)
+    of_references = reproduce("diverse_base_model", shelf)
+    (other,) = rows(of_references, setting="CIFAR-10", method="FT", quantity="IDI ref=EU-10")
+    assert other.ours == pytest.approx((0.67 + 0.35) / 1.35, abs=0.02)
+    (order,) = rows(of_references, setting="CIFAR-10", method="EU-10", quantity="order")
+    assert order.ours == 1, "the least of all"
+    same = reproduce("main_baseline", shelf, question=Question(family="linear"))
+    (row,) = rows(same, setting="CIFAR-10 (single class)", method="FT", quantity="IDI")
+    assert row.ours == pytest.approx(0.67, abs=0.02)
+    mean_of_two = reproduce("main_baseline", shelf, question=Question(reference="all"))
+    (row,) = rows(mean_of_two, setting="CIFAR-10 (single class)", method="FT", quantity="IDI")
+    assert row.ours is not None
+
+
+def test_curves_of_other_settings_are_not_compared(shelf):
+    unlike = [make_record("Original"), make_record("Retrain"), make_record("FT", ratio="1:5")]
+    (group,) = shelved(unlike).groups
+    found = Reader(group, case_of("tab:single_class_cifar10", "CIFAR-10 - ResNet-18"))("FT", "IDI")
+    assert found.mean is None
+    assert "cannot be compared" in found.why
+
+
+def test_the_main_curve_counts_wherever_it_has_the_blocks():
+    def both(label: str, kept: float, other: float):
+        """Two records of one model: the main curve of two blocks, and one of five on fewer samples, read first."""
+        more = make_record(label, ratio="10%", kept=other)
+        body = more.model_dump() | {"name": f"a-{more.name}"}
+        name = "information-10-percent-5-blocks"
+        body["measures"] = {name: more.measures["information"].model_copy(update={"label": name})}
+        body["readings"] = {name: more.readings["information"]}
+        arrays = {key.replace("information", name, 1): value for key, value in more.arrays.items()}
+        return [type(more)(**body | {"arrays": arrays}), make_record(label, blocks=(4, 5), kept=kept)]
+
+    made = [*both("Original", 1, 1), *both("Retrain", 0, 0), *both("FT", 0.6, 0.4)]
+    (group,) = shelved(made).groups
+    reader = Reader(group, case_of("tab:single_class_cifar10", "CIFAR-10 - ResNet-18"))
+    assert len(group.models) == 3
+    assert reader("FT", "IDI").mean == pytest.approx(0.6, abs=0.01)
+    assert reader("FT", "IDI n=1").mean == pytest.approx(0.6, abs=0.01)
+    assert reader("FT", "IDI full").mean == pytest.approx(0.4, abs=0.01), "no other has all blocks"
+    assert reader("FT", "IDI ratio=10%").mean == pytest.approx(0.4, abs=0.01)
+
+
+def test_records_of_two_versions_are_never_mixed():
+    old = make_record("FT")
+    old = type(old)(**{**old.model_dump(), "software": {"residua": "0.1.0"}, "arrays": old.arrays})
+    new = [make_record("Original"), make_record("Retrain")]
+    assert [group.version for group in shelved([old, *new]).groups] == ["0.2.0", "0.1.0"]
+
+
+def test_the_quick_value_is_that_of_idi():
+    u, o, r = (curve_of(make_record(label)) for label in ("GA", "Original", "Retrain"))
+    for last in (None, 1, 2):
+        whole = idi(u, original=o, reference=r, last=last).value
+        assert idi_value(u, original=o, reference=r, last=last) == pytest.approx(whole, abs=1e-9)
+    assert idi_value(u, original=r, reference=r) is None, "no scale to measure on"
+    with pytest.raises(InputError, match="5: so many blocks"):
+        idi_value(u, original=o, reference=r, last=9)
+
+
+def test_rank_correlation():
+    assert spearman({"a": 1, "b": 2, "c": 3}, {"a": 10, "b": 20, "c": 30, "d": 0}) == (pytest.approx(1.0), 3)
+    assert spearman({"a": 1, "b": 2}, {"a": 1, "b": 2}) is None
+    assert spearman({"a": 1, "b": 1, "c": 1}, {"a": 1, "b": 2, "c": 3}) is None
+    assert ranks({"a": 3.0, "b": 1.0}) == {"b": 1, "a": 2}
+
+
+def test_a_cell_does_not_break_the_table_it_stands_in(shelf):
+    for label in table_labels():
+        for part in reproduce(label, shelf).parts:
+            lines = [
+                line for line in shown(part, spread=True).markdown().splitlines() if line.startswith("|")
+            ]
+            assert len({line.count("|") for line in lines}) == 1, label
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_settings_tables_have_the_papers_values_and_ours(label, shelf):
+    made = reproduce(label, shelf)
+    assert made.rows
+    assert all(row.paper is not None and row.ours is not None for row in made.rows)
+    full = reproduce(label, shelf, "full")
+    assert all(row.difference == 0 for row in full.rows), "at full scale ours are the paper's"
+
+
+def test_a_known_setting_is_as_printed(shelf):
+    made = reproduce("hyperparam_class", shelf)
+    (row,) = rows(made, setting="CIFAR-10 - ResNet-18", method="FT", quantity="lr")
+    assert row.paper == 1e-5
+
+
+def test_every_label_is_listed_with_what_it_needs(shelf):
+    entries = {entry.label: entry for entry in listing(shelf)}
+    assert set(entries) == set(all_labels())
+    assert {*table_labels(), *LABELS, *(figure.label for figure in FIGURES)} == set(entries)
+    assert all(entry.needs and entry.about for entry in entries.values())
+    assert entries["tab:main_baseline"].there == "1 of 2 settings (small)"
+    assert entries["fig:representation_tsne"].there == "no"
+
+
+def test_an_unknown_label_or_scale_is_one_sentence(shelf):
+    with pytest.raises(InputError, match="--list names all"):
+        reproduce("tab:nothing", shelf)
+    with pytest.raises(InputError, match=SCALES[0]):
+        reproduce("tab:main_baseline", shelf, "huge")
+
+
+def test_json_csv_and_latex_on_the_command_line(records, capsys):
+    where = ["--records", str(records)]
+    assert main(["reproduce", "tab:main_baseline", *where, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["rows"]
+    assert set(found[0]) == KEYS
+    assert main(["reproduce", "main_baseline", *where, "--csv"]) == 0
+    lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert len(lines) == len(found)
+    assert {*KEYS, "difference"} == set(lines[0])
+    assert main(["reproduce", "main_baseline", *where, "--latex"]) == 0
+    assert r"\begin{tabular}" in capsys.readouterr().out
+    assert main(["reproduce", "--list", *where]) == 0
+    assert "fig:exp__recovery" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "name one table or figure"),
+        (["tab:main_baseline", "--list"], "name one table or figure"),
+        (["tab:main_baseline", "--json", "--csv"], "choose one"),
+        (["fig:exp__recovery", "--out", "x.gif"], "name a file .pdf, .svg or .png"),
+        (["tab:main_baseline", "--out", "x.svg"], "is a table"),
+        (["tab:main_baseline", "--records", "nowhere"], "is not a folder"),
+        (["fig:exp__ratio", "--out", "x.svg"], "residua study run small-curves"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_writes_nothing(
+    words, sentence, records, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    where = [] if "--records" in words else ["--records", str(records)]
+    assert main(["reproduce", *words, *where]) == 3
+    assert sentence in " ".join(capsys.readouterr().err.split())
+    assert list(tmp_path.iterdir()) == []

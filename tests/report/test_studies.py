@@ -1,0 +1,52 @@
+"""Tables of studies: which methods are marked as nearest, and which records they are made of."""
+
+from __future__ import annotations
+
+import pytest
+
+import residua as rs
+from residua.report.studies import study_rows, study_tables
+
+NETWORK = {"network": "resnet18", "width": 8, "classes": 10}
+TASK = {"dataset": "x", "forgotten_classes": [6], "splits": {"forget": {"n": 9}}, "sha256": "0" * 64}
+
+
+def record(label: str, seed: int | None, ta: float, **more) -> rs.Record:
+    return rs.Record(
+        name=f"{label}-{seed}".lower(),
+        setting={"scale": "tiny", "network": NETWORK, "task": TASK},
+        method={"label": label},
+        seeds={} if seed is None else {"training": seed},
+        readings={"accuracy": {"UA": 1.0, "RA": 1.0, "TA": ta}},
+        **more,
+    )
+
+
+def test_the_nearest_is_marked_and_so_is_what_cannot_be_distinguished_from_it():
+    values = {
+        "Original": (0.900, 0.900),  # nearest of all, and never marked: others are compared with it
+        "Retrain": (0.900, 0.900),
+        "FT": (0.890, 0.890),  # the nearest method, one point away
+        "RL": (0.870, 0.898),  # 1.6 points away, with a standard error of 1.4: a tie
+        "GA": (0.860, 0.860),
+    }
+    records = [
+        record(label, seed, ta, seconds={"RTE": 2.0})
+        for label, both in values.items()
+        for seed, ta in enumerate(both)
+    ]
+    (table,) = study_tables(records)
+    column = table.columns.index("TA %")
+    marked = {row[0] for row in table.rows if row[column].endswith("*")}
+    assert marked == {"FT", "RL"}
+    assert [row[-1] for row in table.rows] == ["2"] * 5
+    assert not any(row[table.columns.index("RTE s")].endswith("*") for row in table.rows)
+
+
+@pytest.mark.parametrize("seconds", [{}, {"RTE": 1.0}])
+def test_records_of_single_measurements_make_a_table_too(seconds):
+    """`residua report` takes any folder of records, also those that no study has made."""
+    rows = study_rows([record("Original", None, 0.9), record("HD", None, 0.8, seconds=seconds)])
+    assert [(row["method"], row["seed"]) for row in rows] == [("Original", 0), ("HD", 0)]
+    assert ("RTE" in rows[1]) is bool(seconds)
+    assert study_tables([record("Original", None, 0.9)])[0].rows[0][0] == "Original"
