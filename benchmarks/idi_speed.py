@@ -217,7 +217,7 @@ def prepare(options: argparse.Namespace) -> tuple[rs.Classifier, rs.ForgetTask, 
         task.forgotten,
         task.forget.subset(small),
         task.retain.subset(keep),
-        task.test.subset(few),
+        task.test.subset(few[: len(task.test)]),
         task.forget_test.subset(few[: len(task.forget_test)]),
     )
     return model, task, "all"

@@ -21,9 +21,21 @@ def two(monkeypatch):
 
 
 def test_results_come_in_order_and_from_other_processes(two):
-    pids = each([os.getpid] * 4)
-    assert len(set(pids)) == 2
+    def piece() -> int:
+        time.sleep(0.3)  # whoever is free takes the next piece: a quick one would leave none for the copy
+        return os.getpid()
+
+    assert len(set(each([piece] * 4))) == 2
     assert [value() for value in [lambda i=i: i for i in range(5)]] == each([lambda i=i: i for i in range(5)])
+
+
+def test_whoever_is_free_takes_the_next_piece(two):
+    def piece(seconds: float) -> int:
+        time.sleep(seconds)
+        return os.getpid()
+
+    long, *others = each([lambda s=s: piece(s) for s in (1.5, 0.1, 0.1, 0.1, 0.1)])
+    assert long not in others
 
 
 def test_each_piece_has_one_thread_wherever_it_runs(two, monkeypatch):

@@ -7,7 +7,7 @@ import os
 import pickle
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -43,17 +43,16 @@ def each(
     count = min(processes(), len(tasks))
     if count < 2 or not _can_fork(on):
         with _one_thread():
-            return _in_turn(tasks, 1, begin)
+            return [result for _, result in _in_turn(tasks, range(len(tasks)), 1, begin)]
     return _forked(tasks, count, begin)
 
 
-def _in_turn(tasks: Sequence[Callable[[], T]], count: int, begin: Callable[[range], object]) -> list[T]:
-    """Every count-th task."""
-    results = []
-    for position in range(0, len(tasks), count):
+def _in_turn(
+    tasks: Sequence[Callable[[], T]], positions: Iterable[int], count: int, begin: Callable[[range], object]
+) -> Iterator[tuple[int, T]]:
+    for position in positions:
         begin(range(position, min(position + count, len(tasks))))
-        results.append(tasks[position]())
-    return results
+        yield position, tasks[position]()
 
 
 def _can_fork(on: str) -> bool:
@@ -74,12 +73,13 @@ def _one_thread() -> Iterator[None]:
 
 
 def _forked(tasks: Sequence[Callable[[], T]], count: int, begin: Callable[[range], object]) -> list[T]:
-    """This process does every count-th task, and copies of it do the others."""
-    children = [_start(tasks, range(child, len(tasks), count)) for child in range(1, count)]
+    """This process and copies of it do the tasks; whoever is free takes the next one."""
+    queue = _Queue(len(tasks))
+    children = [_start(tasks, queue) for _ in range(1, count)]
     results: dict[int, Any] = {}
     try:
         with _one_thread():
-            results |= zip(range(0, len(tasks), count), _in_turn(tasks, count, begin), strict=True)
+            results.update(_in_turn(tasks, queue, count, begin))
         for pid, pipe in children:
             with os.fdopen(pipe, "rb") as stream, contextlib.suppress(EOFError, pickle.UnpicklingError):
                 while True:
@@ -92,6 +92,8 @@ def _forked(tasks: Sequence[Callable[[], T]], count: int, begin: Callable[[range
                 os.kill(pid, 9)
                 os.waitpid(pid, 0)
         raise
+    finally:
+        queue.close()
     for position, task in enumerate(tasks):
         if position not in results:
             with _one_thread():
@@ -99,7 +101,27 @@ def _forked(tasks: Sequence[Callable[[], T]], count: int, begin: Callable[[range
     return [results[position] for position in range(len(tasks))]
 
 
-def _start(tasks: Sequence[Callable[[], Any]], positions: Sequence[int]) -> tuple[int, int]:
+class _Queue:
+    """The numbers 0, 1, ... for several processes, each number once: a pipe that all of them read from."""
+
+    WORD = 4  # bytes of a number; a pipe holds 64 KiB, and what does not fit is left to the end
+
+    def __init__(self, count: int) -> None:
+        self.reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        with contextlib.suppress(BlockingIOError), os.fdopen(writing, "wb", buffering=0) as stream:
+            for number in range(count):
+                stream.write(number.to_bytes(self.WORD, "little"))
+
+    def __iter__(self) -> Iterator[int]:
+        while word := os.read(self.reading, self.WORD):
+            yield int.from_bytes(word, "little")
+
+    def close(self) -> None:
+        os.close(self.reading)
+
+
+def _start(tasks: Sequence[Callable[[], Any]], queue: _Queue) -> tuple[int, int]:
     reading, writing = os.pipe()
     parent = os.getpid()
     with warnings.catch_warnings():
@@ -113,7 +135,7 @@ def _start(tasks: Sequence[Callable[[], Any]], positions: Sequence[int]) -> tupl
         _end_with(parent)
         with os.fdopen(writing, "wb") as stream, _one_thread():
             # A pipe holds little and the parent reads late, so all work is done before anything is written.
-            for result in [(position, tasks[position]()) for position in positions]:
+            for result in list(_in_turn(tasks, queue, 1, lambda positions: None)):
                 pickle.dump(result, stream)
     except BaseException:
         # What fails here fails again in the parent, which reports it; a broken pipe means that the parent is gone.

@@ -85,7 +85,7 @@ def test_each_number_is_of_its_own_set(planted):
 @pytest.mark.parametrize("batch", [1, 7, 500])
 @pytest.mark.parametrize("seed", range(3))
 def test_random_answers_give_the_shares_one_counts(planted, monkeypatch, batch, seed):
-    monkeypatch.setattr(outputs, "BATCH", batch)
+    monkeypatch.setattr(outputs, "ON_CPU", batch)
     answers = np.random.default_rng(seed).integers(0, CLASSES, TRAIN + TEST)
     task = rs.forget_classes(planted, seed)
     right = answers == TRUTH

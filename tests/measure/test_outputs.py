@@ -30,7 +30,7 @@ def bright() -> rs.Classifier:
 
 @pytest.mark.parametrize("batch", [1, 7, 240, 1000])
 def test_logits_come_in_the_order_of_the_split(bright, data, monkeypatch, batch):
-    monkeypatch.setattr(outputs, "BATCH", batch)
+    monkeypatch.setattr(outputs, "ON_CPU", batch)
     order = torch.randperm(240, generator=torch.Generator().manual_seed(0))
     split = data.train.subset(order)
     pixels = data.train.images.pixels[order].double().mean(dim=(1, 2, 3)) / 255
@@ -46,7 +46,7 @@ def test_logits_come_in_the_order_of_the_split(bright, data, monkeypatch, batch)
 
 def test_the_size_of_a_batch_does_not_matter(net, data, monkeypatch):
     whole = logits(net, data.test)
-    monkeypatch.setattr(outputs, "BATCH", 7)
+    monkeypatch.setattr(outputs, "ON_CPU", 7)
     torch.testing.assert_close(logits(net, data.test), whole, atol=1e-5, rtol=1e-4)
 
 

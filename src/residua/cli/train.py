@@ -85,7 +85,9 @@ def train(
         ),
     ] = None,
     trust: TrustOption = False,
-    width: Annotated[Optional[int], typer.Option(help="Width of a ResNet; by scale: 8, 16, 64.")] = None,  # noqa: UP045
+    width: Annotated[
+        Optional[int], typer.Option(help="Width of a ResNet; by scale: 16 (tiny, small) or 64 (full).")
+    ] = None,  # noqa: UP045
     validation: Annotated[
         Optional[float],  # noqa: UP045
         typer.Option(

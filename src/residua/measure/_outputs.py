@@ -15,7 +15,9 @@ from residua.errors import InputError
 from residua.measure._memo import Memo, identity
 from residua.models.classifier import Classifier
 
-BATCH = 500
+# Samples of one forward pass. On a processor those whose maps stay in its caches: a ResNet-18 of width 16 passes a third
+# more images of 32 x 32 a second in batches of 64 than of 500.
+BATCH, ON_CPU = 500, 64
 FEATURES = 512 << 20  # bytes of pooled features that a pass keeps unasked
 
 
@@ -92,7 +94,11 @@ def _key(model: Classifier, split: Split, precision: Precision) -> Hashable | No
     if function is None:
         return None
     data = (split.digest(), split.mean, split.std, split.size)
-    return function, data, precision, str(model.device), BATCH
+    return function, data, precision, str(model.device), _batch(model)
+
+
+def _batch(model: Classifier) -> int:
+    return ON_CPU if model.device.type == "cpu" else BATCH
 
 
 def _run(
@@ -105,7 +111,7 @@ def _run(
     model.eval()
     try:
         with torch.inference_mode(), autocast(precision, model.device):
-            for x, _ in split.batches(BATCH, device=model.device):
+            for x, _ in split.batches(_batch(model), device=model.device):
                 features: dict[int, Tensor] = {}
                 for i, block in enumerate(model.blocks, start=1):
                     x = model.pool(block(x)) if i == model.depth else block(x)

@@ -7,51 +7,14 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
 
 import residua as rs
 from residua.measure._outputs import logits
-from residua.models.classifier import Classifier, clone
+from residua.measure.information.rewriting import mixing, rewritten
+from residua.models.classifier import Classifier
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CURVE = rs.measure.InformationCurve(steps=20, rounds=2)
-
-
-class Mixed(nn.Module):
-    """Channels multiplied by a matrix."""
-
-    def __init__(self, matrix: Tensor) -> None:
-        super().__init__()
-        self.register_buffer("matrix", matrix.float())
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.einsum("nchw,dc->ndhw", x, self.matrix)
-
-    def reset_parameters(self) -> None:
-        """A critic with new weights keeps the matrix: it has no weights."""
-
-
-def matrix(width: int, condition: float, seed: int) -> Tensor:
-    random = torch.Generator().manual_seed(seed)
-    left, right = (
-        torch.linalg.qr(torch.randn(width, width, generator=random, dtype=torch.float64))[0] for _ in range(2)
-    )
-    return left * torch.logspace(0, -torch.log10(torch.tensor(condition)).item(), width).double() @ right
-
-
-def rewritten(model: Classifier, block: int, by: Tensor) -> Classifier:
-    """The same function: block `block` is multiplied by a matrix, and the next block or the head undoes it."""
-    model, back = clone(model), torch.linalg.inv(by)
-    blocks = list(model.blocks)
-    blocks[block - 1] = nn.Sequential(blocks[block - 1], Mixed(by))
-    if block == len(blocks):
-        model.head.weight.data = (model.head.weight.data.double() @ back).float()
-    else:
-        unit = blocks[block][0]
-        for conv in (unit.conv1, unit.shortcut[0]):
-            weight = torch.einsum("ochw,cd->odhw", conv.weight.data.double(), back)
-            conv.weight.data = weight.float().contiguous()
-    return Classifier(blocks, model.head, pool=model.pool, architecture=model.architecture).eval()
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +50,9 @@ def curves(models, task) -> dict[str, rs.Reading]:
     [
         (4, 1e-3 * torch.eye(32, dtype=torch.float64)),
         (4, 1e3 * torch.eye(32, dtype=torch.float64)),
-        (4, matrix(32, 1e4, 1)),
-        (5, matrix(64, 1e4, 2)),
-        (5, matrix(64, 1.0, 3)),
+        (4, mixing(32, 1e4, 1)),
+        (5, mixing(64, 1e4, 2)),
+        (5, mixing(64, 1.0, 3)),
     ],
     ids=["block 4 smaller", "block 4 larger", "block 4 mixed", "block 5 mixed", "block 5 rotated"],
 )
@@ -104,3 +67,8 @@ def test_a_model_in_other_coordinates_has_the_idi_of_the_model_it_came_from(mode
     nothing = dataclasses.replace(curve, arrays=curve.arrays | silent)  # a reference that knows nothing
     index = rs.compare.idi(curve, original=curves["original"], reference=nothing)
     assert index.value == pytest.approx(1.0, abs=0.05)
+
+
+def test_what_cannot_be_undone_is_refused(models):
+    with pytest.raises(rs.InputError, match="before a stage of a ResNet"):
+        rewritten(models["original"], 1, torch.eye(8, dtype=torch.float64))

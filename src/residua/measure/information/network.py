@@ -18,7 +18,7 @@ from residua.models.classifier import Classifier, clone, reinitialise
 from residua.training.loop import descend, unwatched
 
 READ = 500  # samples per batch where nothing is learned
-SETTLE = 2000  # samples that give a critic's BatchNorm its statistics
+SETTLE = 1000  # samples that give a critic's BatchNorm its statistics
 
 
 class NetworkCritic(nn.Module):
@@ -61,12 +61,12 @@ class Fitting:
 
     lr: float = 2e-3
     label_lr: float = 2e-3
-    batch: int = 128
+    batch: int = 64
     dim: int = 128
     steps: int = 50
-    rounds: int = 5
+    rounds: int = 4
     gain: float = 0.002
-    memorised: float = 0.4
+    memorised: float = 0.15
 
 
 @dataclass(frozen=True)
