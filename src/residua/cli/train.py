@@ -86,8 +86,9 @@ def train(
     ] = None,
     trust: TrustOption = False,
     width: Annotated[
-        Optional[int], typer.Option(help="Width of a ResNet; by scale: 16 (tiny, small) or 64 (full).")
-    ] = None,  # noqa: UP045
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Width of a ResNet; by scale: 16 (tiny, small) or 64 (full)."),
+    ] = None,
     validation: Annotated[
         Optional[float],  # noqa: UP045
         typer.Option(
