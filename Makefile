@@ -68,19 +68,20 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/study.py
 	$(BIN)/python benchmarks/study.py --speed
 
+# What is imported is compiled then: compiling all that is installed takes longer than the rest of the installation.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[data,figures,tune,dev]"
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e ".[data,figures,tune,dev]"
 	touch $@
 
 # torchvision, timm and transformers, for the tests alone.
 $(MODELS): $(STAMP)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[models]"
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e ".[models]"
 	touch $@
 
 # Sphinx, for the site alone.
 $(SITE): $(STAMP)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[docs]"
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e ".[docs]"
 	touch $@
 
 clean:

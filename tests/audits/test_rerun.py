@@ -264,7 +264,14 @@ def saved(model: rs.Classifier, task: rs.ForgetTask, path, *, outputs=True, feat
     return rs.read_saved(path)
 
 
-@pytest.mark.parametrize("kinds", [{"features": False}, {"outputs": False}, {}])
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        pytest.param({"features": False}, marks=pytest.mark.slow),
+        pytest.param({"outputs": False}, marks=pytest.mark.slow),
+        {},
+    ],
+)
 def test_saved_files_are_read_again(models, slanted, tmp_path, kinds):
     held = {role: saved(model, slanted, tmp_path / f"{role}.npz", **kinds) for role, model in models.items()}
     found = rs.audit(**held)

@@ -43,7 +43,7 @@ def test_a_sound_input_is_read(sandbox, name, tmp_path):
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_mutated_inputs_are_read_or_refused(sandbox, name, tmp_path):
-    try_some(sandbox, name, tmp_path / "files", 20)
+    try_some(sandbox, name, tmp_path / "files", 10)
 
 
 @pytest.mark.slow

@@ -47,7 +47,12 @@ print("equal")
 
 @pytest.mark.parametrize(
     ("isa", "threads"),
-    [("AVX2", "1"), ("AVX2", "2"), (None, "1"), pytest.param(None, "2", marks=pytest.mark.slow)],
+    [
+        ("AVX2", "1"),
+        (None, "1"),
+        pytest.param("AVX2", "2", marks=pytest.mark.slow),
+        pytest.param(None, "2", marks=pytest.mark.slow),
+    ],
 )
 def test_gradients_of_narrow_networks_are_right_and_in_bounds(isa, threads):
     environment = {name: value for name, value in os.environ.items() if name != "ONEDNN_MAX_CPU_ISA"}
