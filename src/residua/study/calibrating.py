@@ -11,6 +11,7 @@ import torch
 
 from residua.errors import InputError
 from residua.facts import MethodFacts, Setting
+from residua.measure import InformationCurve
 from residua.measure.information import calibration
 from residua.measure.information.calibration import PROBLEMS, Problem
 from residua.measure.information.labels import entropy
@@ -44,7 +45,7 @@ class Calibrating:
 
     def inputs(self, facts: Mapping[str, Any], device: str, parents: Sequence[Result]) -> dict[str, Any]:
         return {
-            "revision": REVISIONS["measure"],
+            "revision": [REVISIONS["measure"], InformationCurve.revision],
             "problem": asdict(self.problem),
             "repeats": self.repeats,
         }
