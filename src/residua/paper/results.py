@@ -19,7 +19,7 @@ from residua.study.searches import SettingsRange, idi_range
 
 HEAD = """# Results
 
-The paper's numbers and ours. This page is written by `make results` from the records in [records/](records) alone, in under two minutes and without any training; a test compares it with what the records give. `residua reproduce LABEL` prints any single table, with CSV, LaTeX and JSON, and `residua reproduce --list` says what there is.
+The paper's numbers and ours. This page is written by `make results` from the records in `records/` alone, in under two minutes and without any training; a test compares it with what the records give. `residua reproduce LABEL` prints any single table, with CSV, LaTeX and JSON, and `residua reproduce --list` says what there is.
 
 Our networks are narrow, our trainings short and our seeds few: beside each table stand the data, the width, the epochs, the seeds and n, the number of our models behind each number. Nothing here was run at the paper's scale unless a table says `full`.
 """
