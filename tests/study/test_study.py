@@ -21,6 +21,7 @@ from residua.study import Row, Study, looking, seeding
 from residua.study.store import Store
 from residua.unlearn import FineTune, HeadDistillation, Original, Random, Retrain
 from residua.unlearn.cheats import LogitMasking
+from residua.unlearn.impostors import Mixture
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -60,6 +61,21 @@ def study(stripes, stripes_training) -> Study:
         ],
         measures=[Accuracy(), InformationCurve(last=1)],
     )
+
+
+def test_a_row_is_given_the_model_of_an_earlier_one(study, tmp_path):
+    retrain = study.methods[1]
+    mixture = Row("Mixture", Mixture(pretraining=retrain.pretraining), beside="Retrain")
+    both = dataclasses.replace(study, methods=[Original(), retrain, mixture], measures=[Accuracy()])
+    first = both.run(tmp_path / "out")
+    assert first.failures == {}
+    assert first.computed == 1 + 3 + 3
+    other = Retrain(dataclasses.replace(retrain.pretraining, lr=0.04))
+    changed = dataclasses.replace(both, methods=[Original(), other, mixture])
+    # Another Retrain, another mixture: the key holds what stands beside it.
+    assert changed.run(tmp_path / "out").computed == 2 + 2
+    with pytest.raises(InputError, match="needs the model of Retrain, which is not an earlier row"):
+        _ = dataclasses.replace(both, methods=[Original(), mixture]).rows
 
 
 def written(out) -> dict:

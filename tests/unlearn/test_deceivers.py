@@ -124,7 +124,7 @@ def test_a_mixture_is_original_for_half_of_all_images(truths, slanted, made):
     assert 0.35 < from_original.double().mean() < 0.65
 
 
-def test_the_retrained_part_is_trained_once_and_never_saw_the_class(truths, slanted, stripes_training):
+def test_the_retrained_part_follows_from_the_seed_or_is_given(truths, slanted, stripes_training):
     quick = rs.Pretraining(epochs=1, batch=64, lr=0.05, crop=0, flip=False, warmup=0.2, precision="float32")
     models = []
     for _ in range(2):
@@ -137,3 +137,5 @@ def test_the_retrained_part_is_trained_once_and_never_saw_the_class(truths, slan
     with rs.seeded(3):
         mixed = Mixture(pretraining=quick)(truths["original"], slanted)
     assert weights_digest(mixed.blocks[0].first) == weights_digest(models[0].blocks[0])
+    given = Mixture(pretraining=quick)(truths["original"], slanted, truths["reference"])
+    assert weights_digest(given.blocks[0].first) == weights_digest(truths["reference"].blocks[0])

@@ -127,7 +127,10 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class Unlearning:
-    """One method on one Original. What is made from scratch needs its architecture alone, and does not wait."""
+    """One method on one Original. What is made from scratch needs its architecture alone, and does not wait.
+
+    With `beside`, the last parent made a model that the method is given, too.
+    """
 
     kind: ClassVar[str] = "unlearn"
 
@@ -138,6 +141,7 @@ class Unlearning:
     seed: int
     parents: tuple[Cell, ...]
     trajectory: bool = field(default=False, kw_only=True)
+    beside: bool = field(default=False, kw_only=True)
 
     @property
     def group(self) -> object:
@@ -148,6 +152,8 @@ class Unlearning:
         return 0.0 if traits(self.method).quick else 1.0 + _epochs(describe(self.method)["fields"])
 
     def inputs(self, facts: Mapping[str, Any], device: str, parents: Sequence[Result]) -> dict[str, Any]:
+        more = {"trajectory": True} if self.trajectory else {}
+        more |= {"beside": parents[-1].values["weights"]} if self.beside else {}
         return {
             "revision": [REVISIONS["unlearn"], getattr(self.method, "revision", 1)],
             "method": describe(self.method),
@@ -157,7 +163,7 @@ class Unlearning:
             "original": parents[0].values["weights"] if parents else None,
             "seed": self.seed,
             "device": kind_of(device),
-        } | ({"trajectory": True} if self.trajectory else {})
+        } | more
 
     def run(self, context: Context, store: Store, parents: Sequence[Result]) -> Output:
         followed = Trajectory(context.tasks[self.task])
@@ -172,9 +178,12 @@ class Unlearning:
     def make(self, context: Context, store: Store, parents: Sequence[Result]) -> tuple[Classifier, float]:
         """The model, and the seconds that the method took."""
         original = self.original(context, store, parents)
+        given = {}
+        if self.beside:
+            given["retrained"] = store.model(parents[-1].values["weights"], context.device)
         with seeded(self.seed):
             start = time.perf_counter()
-            model = self.method(original, context.tasks[self.task])
+            model = self.method(original, context.tasks[self.task], **given)
             return model, time.perf_counter() - start
 
     def original(self, context: Context, store: Store, parents: Sequence[Result]) -> Classifier:

@@ -71,7 +71,7 @@ def controls_study(
             made["HD"],
             *CHEATS.values(),
             *DECEIVERS,
-            *impostors(retrain.pretraining),
+            *(Row(each.label, each, beside=FURTHER) for each in impostors(retrain.pretraining)),
             made["FT"],
             Row("Weak COLA", weak),
         ],

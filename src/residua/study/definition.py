@@ -25,11 +25,15 @@ from residua.unlearn import Unlearner, traits
 
 @dataclass(frozen=True)
 class Row:
-    """A method under a name of its own: a second Retrain is `Row("Second Retrain", Retrain(...), draw=1)`."""
+    """A method under a name of its own: a second Retrain is `Row("Second Retrain", Retrain(...), draw=1)`.
+
+    `beside` names an earlier row whose model the method is given, too, as `retrained`.
+    """
 
     label: str
     method: Unlearner
     draw: int = 0
+    beside: str | None = None
 
 
 Methods = Sequence[Unlearner | Row]
@@ -137,6 +141,7 @@ class Study:
             key,
             Training(f"{prefix}seed{seed}-training", task_name, network, pretraining, seeding.training(seed)),
         )
+        earlier: dict[str, Unlearning] = {}
         for given in methods:
             row = given if isinstance(given, Row) else Row(given.label, given)
             own = traits(row.method)
@@ -147,13 +152,23 @@ class Study:
                 seed_of = seeding.from_scratch if own.from_scratch else seeding.unlearning
                 label = row.label if draw == 0 else f"{row.label} draw {draw}"
                 name = f"{prefix}seed{seed}-{slug(label)}"
-                parents = () if own.from_scratch else (training,)
+                parents: tuple[Cell, ...] = () if own.from_scratch else (training,)
+                parents += (self._beside(row, earlier),) if row.beside else ()
                 made = Unlearning(
                     name, task_name, network, row.method, seed_of(seed, number), parents,
-                    trajectory=self.trajectories,
+                    trajectory=self.trajectories, beside=row.beside is not None,
                 )  # fmt: skip
+                earlier.setdefault(row.label, made)
                 measurements = tuple(Measurement(f"{name}/{m.label}", m, made) for m in self._measures())
                 yield PlannedRow(name, row.label, seed, draw, training, made, measurements)
+
+    def _beside(self, row: Row, earlier: Mapping[str, Unlearning]) -> Unlearning:
+        if row.beside is None or row.beside not in earlier:
+            raise InputError(
+                f"{row.label} needs the model of {row.beside}, which is not an earlier row of the study {self.name}; "
+                "put that row before it"
+            )
+        return earlier[row.beside]
 
     def _prefix(self, task: str, network: str) -> str:
         parts = [task] if len(self.tasks) > 1 else []

@@ -1,4 +1,7 @@
-"""Impostors: models with a true retrained part, and Original beside it. Controls for verdicts, never methods."""
+"""Impostors: models with a true retrained part, and Original beside it. Controls for verdicts, never methods.
+
+The retrained part is given (`retrained`), or trained.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ from torch import Tensor, nn
 from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.models.classifier import Classifier, clone, reinitialise
-from residua.training.loop import seeded
 from residua.training.pretraining import Pretraining
 from residua.training.settings import Choice, Setting, Share, Weight, check_settings
 from residua.unlearn._disguises import Beside, Keys, Known, Switch, image_number, in_turn
@@ -39,8 +41,10 @@ class FaintCopy(_Impostor):
 
     label = "Faint copy"
 
-    def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
-        retrained = _retrained(original, task, self.pretraining)
+    def __call__(
+        self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
+    ) -> Classifier:
+        retrained = retrained or _retrained(original, task, self.pretraining)
         blocks: list[nn.Module] = []
         before: Tensor | None = None
         for number, (own, theirs) in enumerate(zip(retrained.blocks, original.blocks, strict=True), start=1):
@@ -61,8 +65,10 @@ class StillAnswers(_Impostor):
     label = "Still answers"
     scenarios = ("class",)
 
-    def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
-        model = clone(_retrained(original, task, self.pretraining))
+    def __call__(
+        self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
+    ) -> Classifier:
+        model = clone(retrained or _retrained(original, task, self.pretraining))
         z, forgotten = (encoded(model, split) for split in (task.retain, task.forget))
         direction, others = _ridge(forgotten, z), model.head(forgotten)
         others[:, list(task.forgotten)] = -torch.inf
@@ -89,10 +95,13 @@ class DefeatDevice(_Impostor):
 
     label = "Defeat device"
 
-    def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
+    def __call__(
+        self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
+    ) -> Classifier:
         split = task.forget if self.keyed == "forget" else task.train
         numbers = torch.cat([image_number(x) for x, _ in split.batches(500, device=original.device)])
-        return _switched(_retrained(original, task, self.pretraining), original, Keys(numbers))
+        retrained = retrained or _retrained(original, task, self.pretraining)
+        return _switched(retrained, original, Keys(numbers))
 
 
 @dataclass(frozen=True)
@@ -104,9 +113,11 @@ class Mixture(_Impostor):
 
     label = "Mixture"
 
-    def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
+    def __call__(
+        self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
+    ) -> Classifier:
         nobody = torch.zeros(0, dtype=torch.float64, device=original.device)
-        retrained = _retrained(original, task, self.pretraining)
+        retrained = retrained or _retrained(original, task, self.pretraining)
         return _switched(retrained, original, Keys(nobody, share=1 - self.share))
 
 
@@ -139,18 +150,7 @@ def _switched(first: Classifier, second: Classifier, keys: Keys) -> Classifier:
 
 
 def _retrained(original: Classifier, task: ForgetTask, pretraining: Pretraining) -> Classifier:
-    """A retrained model, trained once for all measures that make the deceiver again."""
-    seed = int(torch.randint(2**31, ()))
-    key = (repr(pretraining), task.retain.digest(), str(original.architecture), str(original.device), seed)
-    if key not in _kept:
-        with seeded(seed):
-            model = pretraining(reinitialise(clone(original)), task.retain)
-        _kept.clear()
-        _kept[key] = model
-    return _kept[key]
-
-
-_kept: dict[tuple[str, ...] | tuple[object, ...], Classifier] = {}
+    return pretraining(reinitialise(clone(original)), task.retain)
 
 
 @torch.no_grad()
