@@ -195,3 +195,12 @@ def test_on_cifar10_too_what_separates_methods_is_inside():
     assert of["hd"] == 1
     assert of["rl"] > 0.6
     assert abs(of["cola"]) <= 0.3
+
+
+def test_a_study_that_was_killed_forty_times_has_the_table_of_one_that_was_not():
+    kept = json.loads((RECORDS / "study-kills/kills.json").read_text("utf-8"))
+    kinds = [kill["kind"] for kill in kept["kills"]]
+    assert kinds.count("group") >= 20
+    assert kinds.count("worker") >= 20
+    assert kept["compared"] >= 2
+    assert (kept["equal"], kept["unequal"]) == (True, [])

@@ -68,7 +68,16 @@ def _command(body: dict) -> str:
     )
 
 
-FOLDERS = sorted(path.name for path in RECORDS.iterdir() if path.is_dir() and path.name != "fuzz")
+# Runs of programs that are no commands of residua: each file names the program.
+PROGRAMS = {"fuzz": "fuzz.json", "study-kills": "kills.json"}
+FOLDERS = sorted(path.name for path in RECORDS.iterdir() if path.is_dir() and path.name not in PROGRAMS)
+
+
+@pytest.mark.parametrize("folder", PROGRAMS)
+def test_records_of_programs_name_their_program(folder):
+    command = _command(json.loads((RECORDS / folder / PROGRAMS[folder]).read_text(encoding="utf-8")))
+    program = shlex.split(command)[1]
+    assert (RECORDS.parent / program).exists()
 
 
 @pytest.mark.parametrize("name", FOLDERS)

@@ -76,6 +76,19 @@ def test_a_study_is_planned_run_looked_at_and_kept_in_order(run):
     assert "0 cells computed, 14 found" in run("run", "--jobs", "1", "--seeds", "2", epochs=2)[2]
 
 
+def test_a_page_is_drawn_again_only_where_something_has_changed(run, tmp_path):
+    page = tmp_path / "runs/report.html"
+    assert run("run", "--jobs", "1")[0] == 0
+    first = page.stat().st_mtime_ns
+    assert f"Open {page}" in run("run", "--jobs", "1")[2].replace("\n", "")
+    assert page.stat().st_mtime_ns == first
+    assert run("run", "--jobs", "1", "--method", "Original")[0] == 0  # nothing to compute, but another study
+    assert page.stat().st_mtime_ns > first
+    page.unlink()
+    assert run("run", "--jobs", "1", "--method", "Original")[0] == 0
+    assert page.exists()
+
+
 def test_damaged_files_beside_the_cells_are_one_sentence_and_the_next_run_mends_them(run, tmp_path):
     words = ["run", "--jobs", "1", "--method", "HD"]
     run(*words)

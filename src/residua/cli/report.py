@@ -62,8 +62,22 @@ def write_controls_page(folder: Path, reports: Sequence[AuditReport]) -> Path:
 
 
 def tell_page(folder: Path, finished: Finished, rows: Rows | None = None) -> None:
-    """Write the page of a study that has just ended, and say where it is."""
-    say(f"Open {write_study_page(folder, finished.records, rows)} to look at it.")
+    """Write the page of a study that has just ended, unless nothing has changed since, and say where it is."""
+    if finished.computed or not _is_current(folder):
+        write_study_page(folder, finished.records, rows)
+    say(f"Open {folder / PAGE} to look at it.")
+
+
+def _is_current(folder: Path) -> bool:
+    """Whether the page is newer than the study's definition and every record; a run that finds all leaves those alone."""
+    try:
+        drawn = (folder / PAGE).stat().st_mtime_ns
+        return all(
+            path.stat().st_mtime_ns < drawn
+            for path in (folder / "study.json", *folder.glob("records/*.json"))
+        )
+    except OSError:
+        return False
 
 
 def _write(folder: Path, text: str) -> Path:
