@@ -66,7 +66,7 @@ ENDLESS = """
 import os, time
 from residua.side_by_side import each
 def piece():
-    print(os.getpid(), flush=True)
+    os.write(1, b"%d\\n" % os.getpid())  # in one piece, whoever else writes
     time.sleep(600)
 each([piece] * 2)
 """
@@ -75,9 +75,11 @@ each([piece] * 2)
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are found in /proc")
 def test_a_copy_ends_with_a_process_that_is_killed(two):
     with subprocess.Popen([sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, text=True) as run:
-        both = {int(run.stdout.readline()) for _ in range(2)}
-        (copy,) = both - {run.pid}
-        run.kill()
+        try:
+            both = {int(run.stdout.readline()) for _ in range(2)}
+            (copy,) = both - {run.pid}
+        finally:
+            run.kill()
     deadline = time.monotonic() + 10
     while alive(copy):
         assert time.monotonic() < deadline, "a copy outlived its parent"
