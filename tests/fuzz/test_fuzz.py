@@ -44,7 +44,7 @@ def test_a_sound_input_is_read(sandbox, name, tmp_path):
 @pytest.mark.parametrize("name", TARGETS)
 def test_mutated_inputs_are_read_or_refused(sandbox, name, tmp_path):
     # A study's folder takes seconds to look through, where the others take hundredths.
-    try_some(sandbox, name, tmp_path / "files", 3 if name == "study" else 10)
+    try_some(sandbox, name, tmp_path / "files", 3 if name == "study" else 6)
 
 
 @pytest.mark.slow

@@ -508,8 +508,15 @@ def few() -> rs.Dataset:
     return rs.datasets.arrays(*make_arrays(128, seed=0), *make_arrays(16, seed=1), name="few levels")
 
 
-@pytest.mark.parametrize("network", ["resnet50", "vit"])
-@pytest.mark.parametrize("forget", ["classes", "samples"])
+@pytest.mark.parametrize(
+    ("forget", "network"),
+    [
+        ("classes", "resnet50"),
+        ("samples", "vit"),
+        pytest.param("classes", "vit", marks=pytest.mark.slow),
+        pytest.param("samples", "resnet50", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("method", unlearn.METHODS, ids=lambda method: method.label)
 def test_other_networks_forget_several_classes_and_random_samples(method, forget, network, few):
     task = rs.forget_classes(few, [0, 2]) if forget == "classes" else rs.forget_samples(few, 8, seed=1)

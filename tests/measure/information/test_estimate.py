@@ -47,7 +47,7 @@ def test_more_noise_less_information():
         (Problem("two classes", "shift", 6000, 64, 2.0), 0.03),
         (Problem("1:99", "shift", 6000, 64, 3.0, positive=0.01), 0.015),
         (Problem("ten classes", "grid", 6000, 16, 2.0, labels=10), 0.1),
-        (Problem("forty classes", "grid", 1600, 8, 2.0, labels=40), 0.1),
+        pytest.param(Problem("forty classes", "grid", 1600, 8, 2.0, labels=40), 0.1, marks=pytest.mark.slow),
     ],
 )
 def test_known_information_is_read(problem, tolerance):
