@@ -36,6 +36,7 @@ def main() -> int:
     )
     for name in ("original", "reference", "data", "forget", "out"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--scale", default="custom", help="the scale that the records name")
     options = parser.parse_args()
     task = parse_forget(open_dataset(options.data), options.forget)
     original, reference = rs.load(options.original), rs.load(options.reference)
@@ -48,7 +49,7 @@ def main() -> int:
             (rs.measure.InformationCurve(),),
             name=slug(label),
             method={"label": label},
-            setting={"scale": "small", "task": task.manifest()},
+            setting={"scale": options.scale, "task": task.manifest()},
             command=shlex.join(["python", *sys.argv]),
         )
         print(label, {b: round(v, 4) for b, v in curve(records[label]).information.items()}, flush=True)
