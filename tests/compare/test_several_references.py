@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 
 import numpy as np
@@ -157,3 +158,12 @@ def test_unseen_images_that_read_otherwise_keep_a_model_from_passing(test):
 def test_one_value_shows_no_chance():
     with pytest.raises(rs.InputError, match="two or more"):
         chance([0.1])
+
+
+def test_what_the_curves_warn_of_stands_among_the_limits():
+    random = np.random.default_rng(0)
+    found = inside(
+        curve(random, (0.0,)), original=original(random), references=[curve(random, (0.0,))], tolerance=0.5
+    )
+    warned = dataclasses.replace(found, notes=("Unlearned: the critics had too few samples.",))
+    assert rs.compare.verdict(inside=warned, outputs=None, loss=None).limits[-1] == warned.notes[0]

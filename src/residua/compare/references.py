@@ -90,7 +90,7 @@ class Inside:
     the half-width `half`, the least at which a retrained model passes with probability 0.95. `resolution` is
     the least IDI that passes with probability 0.05 at most; None with one reference. `place` is the model's place
     among itself and the references, from the one that knows most; `p` is the exact probability of that place
-    or a higher one if the model were one of them.
+    or a higher one if the model were one of them. `notes` are what the curves warn of.
     """
 
     idi: IDI

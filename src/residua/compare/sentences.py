@@ -178,7 +178,7 @@ def limits(evidence: Evidence) -> tuple[str, ...]:
             "Without a reference, FORGOTTEN is never returned: there is no baseline for what a model that never saw "
             "the data would know."
         )
-    return tuple(texts)
+    return (*texts, *(() if inside is None else inside.notes))
 
 
 def remedies(evidence: Evidence) -> tuple[str, ...]:

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from residua.record import Record
 from residua.report.table import Table
 
+# What a calibrated estimator keeps: bias in nats or as a share of I, and the share of intervals that hold I.
+BIAS, BIAS_SHARE, COVERED = 0.02, 0.1, (0.90, 0.98)
+
+
+def bars_missed(reading: Mapping[str, float]) -> list[str]:
+    """Which bars a problem's readings miss. Too wide an interval is a miss, too, but where I is 0: an interval that ends
+    there always holds it."""
+    missed = []
+    if abs(reading["bias"]) > max(BIAS, BIAS_SHARE * reading["truth"]):
+        missed.append("bias")
+    low, high = COVERED
+    if reading["coverage"] < low or (reading["coverage"] > high and reading["truth"] > 0):
+        missed.append("coverage")
+    return missed
+
 
 def calibration_table(records: Sequence[Record]) -> Table:
-    """Truth, bias, spread and coverage of each problem."""
+    """Truth, bias, spread and coverage of each problem, and whether they are within the bars."""
     rows = []
     for record in records:
         problem, reading = record.setting.problem or {}, record.readings["information"]
@@ -25,15 +40,23 @@ def calibration_table(records: Sequence[Record]) -> Table:
                 f"{reading['spread']:.4f}",
                 f"{100 * reading['coverage']:.0f}",
                 f"{reading['repeats']:.0f}",
+                _bars(reading, problem.get("beyond", "")),
             )
         )
     return Table(
-        title="mutual_information on known problems, nats",
-        columns=("Problem", "n", "d", "labels", "I", "bias", "spread", "coverage %", "repeats"),
+        title="The information curve on problems whose information is known, nats",
+        columns=("Problem", "n", "d", "labels", "I", "bias", "spread", "coverage %", "repeats", "bars"),
         rows=tuple(rows),
-        note="Coverage: how often the 95 % interval held the true I. Where I is 0 an interval that ends at 0 "
-        "always holds it.",
+        note=f"Coverage: how often the 95 % interval held the true I. Where I is 0 an interval that ends at 0 "
+        f"always holds it. Bars: bias within {BIAS:g} nats or {100 * BIAS_SHARE:g} % of I, coverage "
+        f"{100 * COVERED[0]:g} to {100 * COVERED[1]:g} %.",
     )
+
+
+def _bars(reading: Mapping[str, float], beyond: str) -> str:
+    missed = bars_missed(reading)
+    text = f"missed: {', '.join(missed)}" if missed else "met"
+    return f"{text} ({beyond})" if missed and beyond else text
 
 
 def calibration_figure(records: Sequence[Record], path: Path) -> None:

@@ -32,6 +32,7 @@ from residua.compare.verdicts import Against, against_random, forget_accuracy_si
 from residua.facts import TaskFacts
 from residua.readings import Curve, Reading
 from residua.report.audit_data import references_in
+from residua.report.plain import role_name
 
 Readings = Mapping[str, Mapping[str, Reading]]
 
@@ -52,14 +53,25 @@ def find_inside(read: Readings, task: TaskFacts, rules: Rules) -> Inside | None:
         return None
     unlearned, original, rest = curves
     if not zeros:
-        return against_random(idi(unlearned, original=original, reference=rest[0]))
-    return inside(
-        unlearned,
-        original=original,
-        references=rest,
-        tolerance=rules.tolerance(len(rest)),
-        unseen=task.scenario == "class",
-    )
+        found = against_random(idi(unlearned, original=original, reference=rest[0]))
+    else:
+        found = inside(
+            unlearned,
+            original=original,
+            references=rest,
+            tolerance=rules.tolerance(len(rest)),
+            unseen=task.scenario == "class",
+        )
+    return dataclasses.replace(found, notes=_warnings(read, [*zeros] or ["random"]))
+
+
+def _warnings(read: Readings, zeros: Sequence[str]) -> tuple[str, ...]:
+    """What the curves themselves warn of: critics that were still gaining, or had too few samples."""
+    roles = ("unlearned", "original", *zeros)
+    notes = [
+        (role, note) for role in roles if (curve := curve_in(read[role])) for note in curve.notes.values()
+    ]
+    return tuple(f"{role_name(role)}: {note}." for role, note in notes)
 
 
 def find_excess(read: Readings, task: TaskFacts) -> Excess | None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from residua.measure._features import features
-from residua.measure.information.calibration import PROBLEMS, Calibration, Problem, calibrate
+from residua.measure.information.calibration import MAPS, PROBLEMS, Calibration, Problem, calibrate
 from residua.measure.information.planting import PLANE, planted_network, planted_task
 
 
@@ -22,12 +22,13 @@ def test_the_truth_is_the_mean_log_ratio_of_its_own_draws(problem):
     shares = np.full(problem.labels, 1 / problem.labels)
     if problem.labels == 2:
         shares = np.array([1 - problem.positive, problem.positive])
-    if problem.kind in ("scale", "texture"):
-        # Rotations of channels keep the length; a texture's own channel is found by its variance.
-        if problem.kind == "texture":
-            flat = z.reshape(-1, z.shape[-1])
-            axis = np.linalg.eigh(np.cov(flat[np.repeat(y == 1, PLANE**2)].T))[1][:, -1]
-            z = z @ axis
+    if problem.kind in MAPS:  # the channel that tells is found by its variance
+        flat = z.reshape(-1, z.shape[-1])
+        z = z @ np.linalg.eigh(np.cov(flat[np.repeat(y == 1, PLANE**2)].T))[1][:, -1]
+    if problem.kind == "texture":
+        length = np.abs(z).sum((1, 2))
+        logs = np.stack([-length, -length / problem.strength - PLANE**2 * np.log(problem.strength)], 1)
+    elif problem.kind in ("scale", "squares"):  # rotations of channels keep the length
         square = (z.reshape(len(z), -1) ** 2).sum(1)
         wide, variance = z[0].size, problem.strength**2
         logs = np.stack([-square / 2, -square / variance / 2 - wide / 2 * np.log(variance)], 1)

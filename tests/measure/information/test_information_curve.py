@@ -9,7 +9,7 @@ from torch import nn
 
 import residua as rs
 from residua.measure.information import curve as information_curve
-from residua.measure.information import fitting
+from residua.measure.information import fitting, summary
 from residua.measure.information.curve import InformationCurve
 from residua.measure.information.network import stratified
 from residua.measure.information.paper_protocol import LABEL_LR, paper_lr
@@ -236,6 +236,28 @@ def test_the_course_is_kept_and_a_critic_that_was_cut_off_is_noted(known, task):
     whole = InformationCurve(steps=20, rounds=5, batch=32)(known[0], task)
     assert not whole.notes
     assert set(whole.arrays["course"][:, 1]) == {4.0}
+
+
+def test_critics_with_half_the_samples_make_the_rounds_that_read_the_most(known, task, monkeypatch):
+    """Another schedule would show its own shortfall, not that of the data."""
+    monkeypatch.setenv("RESIDUA_PROCESSES", "1")
+    made, fit = [], fitting.fit_network
+    monkeypatch.setattr(
+        fitting,
+        "fit_network",
+        lambda *arguments: made.append((arguments[-1], fit(*arguments)[1])) or fit(*arguments),
+    )
+    InformationCurve(blocks=(4,), steps=4, rounds=4, batch=32, family="network")(known[0], task)
+    whole, half = ([course for how, course in made if how.fixed == fixed] for fixed in (False, True))
+    assert [course.steps for course in half] == [course.steps[: course.best] for course in whole]
+
+
+def test_a_reading_that_misses_much_for_want_of_samples_says_so(known, task, monkeypatch):
+    assert "shortfall5" not in QUICK(known[0], task).notes
+    information_curve._curves.clear()
+    monkeypatch.setattr(summary, "interval", lambda terms, fewer, ceiling: (0.0, 0.1, 0.5))
+    assert "twice as many gained 0.500 nats" in QUICK(known[0], task).notes["shortfall5"]
+    information_curve._curves.clear()
 
 
 def test_numbers_do_not_depend_on_how_many_processes_run(known, task, monkeypatch):

@@ -17,7 +17,8 @@ from residua.measure.information.curve import InformationCurve
 from residua.measure.information.planting import PLANE, planted_network, planted_task
 from residua.readings import Curve
 
-Kind = Literal["shift", "scale", "sign", "grid", "texture"]
+Kind = Literal["shift", "scale", "sign", "grid", "texture", "squares"]
+MAPS = ("texture", "squares")
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,13 @@ class Problem:
     - `sign`: as `shift`, but the telling coordinate is multiplied by a random sign, which another coordinate keeps.
     - `grid`: a x b = `labels` classes, each at a point of a grid with spacing `strength` in unit noise; the
       two coordinates are independent, so their informations add up.
-    - `texture`: maps of `dimensions` channels; in one of them places are `strength` times as wide where the label is 1. The mean
-      over places tells next to nothing, and a convolution nearly all.
+    - `texture`: maps of `dimensions` channels; in one of them places are drawn from a Laplace distribution, `strength` times
+      as wide where the label is 1. The mean over places tells next to nothing; the sum of |z| over places tells all,
+      and two units of a convolution with ReLU compute it.
+    - `squares`: the same with normal places. The sum of z^2 tells all, which a few such units only approach.
 
     Other coordinates are noise. All are mixed by a random matrix of this `condition` (1: a rotation), with the telling one made `faint` times as
-    large before. `positive` is the share of label 1.
+    large before. `positive` is the share of label 1. `beyond` says why the truth is out of the estimator's reach, where it is.
     """
 
     name: str
@@ -45,12 +48,15 @@ class Problem:
     labels: int = 2
     condition: float = 1.0
     faint: float = 1.0
+    beyond: str = ""
 
     def truth(self) -> float:
         """I(Z; Y) in nats, by quadrature to at least eight digits."""
-        if self.kind in ("scale", "texture"):
+        if self.kind == "texture":  # the sum of |z| over places is a Gamma variable, scaled
+            return _gamma(PLANE**2, self.strength, self.positive)
+        if self.kind in ("scale", "squares"):  # |z|^2 is chi-squared, scaled: half of it is a Gamma variable
             wide = self.dimensions if self.kind == "scale" else PLANE**2
-            return _radial(wide, self.strength, self.positive)
+            return _gamma(wide / 2, self.strength**2, self.positive)
         if self.kind == "grid":
             rows, columns = _sides(self.labels)
             return sum(_separate([], [self.strength * i for i in range(side)]) for side in (rows, columns))
@@ -60,8 +66,10 @@ class Problem:
         """Features (n, dimensions), or maps (n, side, side, dimensions), and labels (n)."""
         n = n or self.n
         y = (random.random(n) < self.positive).astype(np.int64)
-        if self.kind == "texture":
+        if self.kind in MAPS:
             z = random.normal(size=(n, PLANE, PLANE, self.dimensions))
+            if self.kind == "texture":
+                z[..., 0] = random.laplace(size=z.shape[:3])
             z[..., 0] *= np.where(y == 1, self.strength, 1.0)[:, None, None]
         else:
             z = random.normal(size=(n, self.dimensions))
@@ -100,8 +108,9 @@ PROBLEMS = (
     Problem("grid-500x16-10", "grid", 500, 16, 2.0, labels=10),
     Problem("grid-6000x16-10", "grid", 6000, 16, 2.0, labels=10),
     Problem("grid-6000x8-100", "grid", 6000, 8, 2.0, labels=100),
-    Problem("texture-2000x8", "texture", 2000, 8, 1.6),
-    Problem("texture-6000x8-1to9", "texture", 6000, 8, 1.6, positive=0.1),
+    Problem("texture-2000x8", "texture", 2000, 8, 2.0),
+    Problem("texture-6000x8-1to9", "texture", 6000, 8, 2.0, positive=0.1),
+    Problem("squares-2000x8", "squares", 2000, 8, 1.6, beyond="16 units with ReLU only approach a square"),
     Problem("none-250x16", "shift", 250, 16, 0.0),
     Problem("none-6000x64-1to9", "shift", 6000, 64, 0.0, positive=0.1),
 )
@@ -183,20 +192,14 @@ def _separate(positive: list[float], centres: list[float]) -> float:
     return _integrate(joint, shares, x)
 
 
-def _radial(dimensions: int, ratio: float, positive: float) -> float:
-    """I between a label and a normal cloud whose deviation is 1 or `ratio`: only |z|^2 matters, which is
-    chi-squared, scaled."""
-    widest = max(1.0, ratio) ** 2
-    r = np.linspace(1e-9, widest * (dimensions + 20 * math.sqrt(2 * dimensions) + 60), 1_000_001)
+def _gamma(shape: float, ratio: float, positive: float) -> float:
+    """I between a label and a Gamma variable of this shape whose scale is 1 or `ratio`."""
+    x = np.linspace(1e-9, max(1.0, ratio) * (shape + 20 * math.sqrt(shape) + 60), 1_000_001)
 
-    def density(variance: float) -> np.ndarray:
-        half = dimensions / 2
-        log = (half - 1) * np.log(r / variance) - r / variance / 2 - half * math.log(2) - math.lgamma(half)
-        return np.exp(log) / variance
+    def density(scale: float) -> np.ndarray:
+        return np.exp((shape - 1) * np.log(x / scale) - x / scale - math.lgamma(shape)) / scale
 
-    return _integrate(
-        [(1 - positive) * density(1.0), positive * density(ratio**2)], [1 - positive, positive], r
-    )
+    return _integrate([(1 - positive) * density(1.0), positive * density(ratio)], [1 - positive, positive], x)
 
 
 def _integrate(joint: list[np.ndarray], shares: list[float], x: np.ndarray) -> float:

@@ -64,7 +64,7 @@ class InformationCurve:
     folds: Annotated[int, Count("Number of cross-fitting folds; even.", least=2)] = 4
     restarts: Annotated[int, Count("Number of times that each critic is fitted.")] = 1
     steps: Annotated[int, Count("Steps of a network critic's first round.")] = 50
-    rounds: Annotated[int, Count("Most rounds of a network critic.")] = 4
+    rounds: Annotated[int, Count("Most rounds of a network critic.")] = 8
     batch: Annotated[int | None, Count("Samples in a step of a network critic; by default 64.", least=2)] = (
         None
     )
@@ -80,7 +80,7 @@ class InformationCurve:
     seed: Annotated[int, Seed("Seed of the critics and folds.")] = 0
 
     label = "information"
-    revision = 2
+    revision = 3
     reads_encoder_only = True
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Curve:

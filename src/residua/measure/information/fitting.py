@@ -135,10 +135,11 @@ def _network_piece(
 def _fewer_piece(
     model: Classifier, block: int, data: Data, where: Where, prior: Tensor, how: Fitting, draw: int, course: Course
 ) -> Piece:  # fmt: skip
-    """Half the samples in batches of half the size: as many steps as read the most, at half the cost. Further ones
-    would show what memorising costs, which is no shortfall of the data."""
+    """Half the samples in batches of half the size, by the same rounds up to the one that read the most: only the data
+    may differ, else the shortfall is one of the schedule. Further rounds would show what memorising costs, which is no
+    shortfall of the data."""
     start, (inside, outside, own) = time.perf_counter(), where
-    half = replace(how, batch=max(2, how.batch // 2), rounds=1, steps=course.best)
+    half = replace(how, batch=max(2, how.batch // 2), rounds=course.best, fixed=True)
     with seeded(draw):
         fewer, _ = fit_network(model, block, data, half_of(data.y, inside), own, prior, half)
     return Piece(block, outside, own, {}, {"network": fewer}, None, time.perf_counter() - start)

@@ -56,7 +56,8 @@ class Fitting:
     It ends with the first round after which it has begun to memorise: what it reads on its own fitting batches exceeds
     what it reads on unseen data by more than the share `memorised` of all that unseen data leave open, H(Y) - I.
     Further rounds would only add to that. From the second on, it also ends with a round that gains less than `gain` nats
-    on unseen data; learning may begin slowly, so no critic is judged so by its first.
+    on unseen data; learning may begin slowly, so no critic is judged so by its first. A `fixed` one makes all of its
+    rounds, whatever it reads.
     """
 
     lr: float = 2e-3
@@ -64,9 +65,10 @@ class Fitting:
     batch: int = 64
     dim: int = 128
     steps: int = 50
-    rounds: int = 4
+    rounds: int = 8
     gain: float = 0.002
     memorised: float = 0.15
+    fixed: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,8 @@ class Course:
 
     @property
     def best(self) -> int:
-        """The steps after which it read the most."""
-        return self.steps[self.nats.index(max(self.nats))]
+        """The number of rounds after which it read the most."""
+        return self.nats.index(max(self.nats)) + 1
 
 
 def fit_network(
@@ -124,7 +126,7 @@ def fit_network(
         value = _read_alone(scores[-1], data.y[outside], prior)
         fitted.append(ceiling - loss.last(max(10, length // 8)))
         memorised = fitted[-1] - value > how.memorised * (ceiling - value)
-        ended = memorised or (bool(steps) and value - max(nats) < how.gain)
+        ended = not how.fixed and (memorised or (bool(steps) and value - max(nats) < how.gain))
         steps.append(length + sum(steps[-1:]))
         nats.append(value)
     return torch.stack(scores), Course(tuple(steps), tuple(nats), tuple(fitted), ended)

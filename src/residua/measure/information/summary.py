@@ -16,6 +16,9 @@ from residua.measure.information.labels import entropy
 from residua.measure.information.samples import FIT_ONLY, READ_ONLY, Samples
 from residua.readings import Curve
 
+# A reading warns if more than this is missing from it: nats, or a share of it. Calibration has the same bars.
+SHORT, SHORT_SHARE = 0.02, 0.1
+
 
 def build_curve(
     runs: Sequence[Fits],
@@ -44,7 +47,7 @@ def build_curve(
     }
     if bool(test.any()):
         arrays |= {"test_terms": terms(test), "test_labels": y[test].numpy().astype(np.int32)}
-    values = {"H": entropy(prior)}
+    values, short = {"H": entropy(prior)}, {}
     for row, block in enumerate(blocks):
         for column, family in enumerate(families):
             values[f"I{block}" if not column else f"I{block}_{family}"] = _bounded(
@@ -56,9 +59,14 @@ def build_curve(
         values[f"accuracy{block}"] = _accuracy([run[families[0]][block] for run in read], y, own, prior)
         if "test_terms" in arrays:
             values[f"I{block}_test"] = float(arrays["test_terms"][0, :, row].mean(dtype=np.float64))
+        if shortfall > max(SHORT, SHORT_SHARE * values[f"I{block}"]):
+            short[f"shortfall{block}"] = (
+                f"the critics of block {block} have too few samples: twice as many gained {shortfall:.3f} nats, so about as "
+                "much is missing from what is read; give more data"
+            )
     seconds = {f"block{b}": sum(run.seconds.get(b, 0.0) for run in runs) for b in blocks}
     about = dict(about) | {"families": list(families)}
-    return Curve(values, arrays, about, notes=_notes(runs), seconds=seconds)
+    return Curve(values, arrays, about, notes=_notes(runs) | short, seconds=seconds)
 
 
 def _bounded(value: float, ceiling: float) -> float:
