@@ -17,9 +17,17 @@ import residua as rs
 from residua.cli import catalogue
 from residua.measure import InformationCurve, Recovery
 from residua.measure import _outputs as outputs
+from residua.measure.information import critics
 from residua.study import cataloguing, engines, jobs, presets
 
 torch.set_num_threads(min(2, torch.get_num_threads()))
+
+
+@pytest.fixture(autouse=True)
+def _few_steps_of_the_perceptron(request, monkeypatch) -> None:
+    """One critic of many takes most of the time on data this small. Tests of the estimator have it whole."""
+    if "information" not in request.path.parts:
+        monkeypatch.setattr(critics, "FEWEST_STEPS", 15)
 
 
 def make_arrays(n: int, classes: int = 4, channels: int = 1, side: int = 8, seed: int = 0):

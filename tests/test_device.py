@@ -12,6 +12,8 @@ import torch
 import residua as rs
 from residua import device
 from residua.device import autocast, keep_memory, memory_budget, resolve_precision
+from residua.record import software
+from residua.study.cells import kind_of
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -37,6 +39,23 @@ def pretend(monkeypatch, *, amx: bool, runs: bool) -> None:
 def test_each_processor_gets_the_precision_that_pays(monkeypatch, word, amx, runs, expected):
     pretend(monkeypatch, amx=amx, runs=runs)
     assert resolve_precision(word, CPU) is expected
+
+
+def test_the_environment_may_say_what_auto_is(monkeypatch):
+    pretend(monkeypatch, amx=False, runs=True)
+    monkeypatch.setenv("RESIDUA_PRECISION", "bfloat16")
+    assert resolve_precision("auto", CPU) is torch.bfloat16
+    assert resolve_precision("float32", CPU) is torch.float32
+    assert software()["precision"] == "bfloat16"
+    assert kind_of("cpu") != "cpu"  # cells of studies are other ones
+    monkeypatch.setenv("RESIDUA_PRECISION", "half")
+    with pytest.raises(
+        rs.InputError, match="RESIDUA_PRECISION is 'half', expected auto, float32 or bfloat16"
+    ):
+        resolve_precision("auto", CPU)
+    monkeypatch.delenv("RESIDUA_PRECISION")
+    assert "precision" not in software()
+    assert kind_of("cpu:0") == "cpu"
 
 
 def test_a_processor_that_refuses_what_it_announces_is_not_asked_twice(monkeypatch):

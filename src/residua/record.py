@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
+from residua.device import chosen_precision
 from residua.errors import InputError, first_line
 from residua.facts import MeasureFacts, MethodFacts, Setting, upgraded
 from residua.files import read_bytes, regular_file, write_atomically
@@ -171,7 +172,9 @@ def software() -> dict[str, str]:
     """Versions, and what of the machine can move the last digits."""
     import torch
 
-    return _versions() | {"threads": str(torch.get_num_threads())}
+    chosen = chosen_precision()
+    more = {} if chosen == "auto" else {"precision": chosen}
+    return _versions() | {"threads": str(torch.get_num_threads())} | more
 
 
 @functools.cache

@@ -35,7 +35,8 @@ def metrics(
     for reading in model.values():
         idle = without_credit(reading)
         values |= {name: value for name, value in reading.metrics().items() if name not in idle}
-        notes |= dict(reading.notes) | idle
+        # A curve's notes are warnings about values that are there, not reasons for values that are not.
+        notes |= idle if isinstance(reading, Curve) else dict(reading.notes) | idle
     for compared in _compared(model, original or {}, reference or {}, index):
         values |= compared.values
         notes |= compared.notes
@@ -84,8 +85,8 @@ def _index(unlearned: Reading, original: Reading, reference: Reading) -> IDI:
 
 
 def _idi(index: IDI) -> Reading:
-    if index.value is None or index.interval is None:
-        return Reading({}, notes={"IDI": index.reason})
+    if index.value is None or index.interval is None:  # no scale to measure on; the nats themselves are known
+        return Reading({"ID": index.id_unlearned}, notes={"IDI": index.reason})
     values = {"IDI": index.value, "IDI.low": index.interval[0], "IDI.high": index.interval[1]}
     return Reading(values | {"IDI.positive": index.positive or 0.0, "ID": index.id_unlearned})
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from residua.data.split import Split
 from residua.data.task import ForgetTask
+from residua.device import chosen_precision
 from residua.errors import InputError
 from residua.measure import Measure
 from residua.models.classifier import Classifier, weights_digest
@@ -269,8 +270,10 @@ def split_facts(split: Split) -> list[Any]:
 
 
 def kind_of(device: str) -> str:
-    """Numbers of another kind of device are other numbers; those of another device of one kind are not."""
-    return device.partition(":")[0]
+    """Numbers of another kind of device are other numbers; those of another device of one kind are not. The same holds of a
+    number format that the caller has chosen."""
+    chosen = chosen_precision()
+    return device.partition(":")[0] + ("" if chosen == "auto" else f" {chosen}")
 
 
 def _epochs(fields: Mapping[str, Any]) -> float:

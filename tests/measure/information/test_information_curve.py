@@ -253,10 +253,10 @@ def test_critics_with_half_the_samples_make_the_rounds_that_read_the_most(known,
 
 
 def test_a_reading_that_misses_much_for_want_of_samples_says_so(known, task, monkeypatch):
-    assert "shortfall5" not in QUICK(known[0], task).notes
+    assert "samples5" not in QUICK(known[0], task).notes
     information_curve._curves.clear()
     monkeypatch.setattr(summary, "interval", lambda terms, fewer, ceiling: (0.0, 0.1, 0.5))
-    assert "twice as many gained 0.500 nats" in QUICK(known[0], task).notes["shortfall5"]
+    assert "twice as many gained 0.500 nats" in QUICK(known[0], task).notes["samples5"]
     information_curve._curves.clear()
 
 

@@ -60,7 +60,7 @@ def build_curve(
         if "test_terms" in arrays:
             values[f"I{block}_test"] = float(arrays["test_terms"][0, :, row].mean(dtype=np.float64))
         if shortfall > max(SHORT, SHORT_SHARE * values[f"I{block}"]):
-            short[f"shortfall{block}"] = (
+            short[f"samples{block}"] = (
                 f"the critics of block {block} have too few samples: twice as many gained {shortfall:.3f} nats, so about as "
                 "much is missing from what is read; give more data"
             )
