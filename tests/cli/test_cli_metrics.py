@@ -27,7 +27,9 @@ QUICK = [
     "--set",
     "recovery.repeats=2",
     "--set",
-    "information.epochs=1",
+    "information.steps=5",
+    "--set",
+    "information.rounds=1",
     "--set",
     "tsne.most=20",
 ]

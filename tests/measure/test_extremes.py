@@ -15,7 +15,7 @@ from residua.compare import metrics
 from residua.measure import MEASURES
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-QUICK = {"epochs": 1, "steps": 2, "most": 40, "repeats": 1}
+QUICK = {"epochs": 1, "steps": 2, "rounds": 1, "most": 40, "repeats": 1}
 FORGOTTEN = 2
 
 

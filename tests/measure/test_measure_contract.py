@@ -19,7 +19,7 @@ from residua.record import describe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-SMALL = {"epochs": 1, "steps": 3}
+SMALL = {"epochs": 1, "steps": 3, "rounds": 1}
 
 
 def small(measure):
