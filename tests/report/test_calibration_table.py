@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from residua.measure.information import summary
+from residua.report import calibration
 from residua.report.calibration import bars_missed
 
 
@@ -18,3 +20,7 @@ from residua.report.calibration import bars_missed
 )
 def test_bars_are_of_bias_and_of_coverage(truth, bias, coverage, missed):
     assert bars_missed({"truth": truth, "bias": bias, "coverage": coverage}) == missed
+
+
+def test_few_samples_of_a_label_are_as_few_as_curves_warn_of():
+    assert calibration.FEW_OF_A_LABEL == summary.FEW_OF_A_LABEL

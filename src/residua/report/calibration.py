@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from residua.record import Record
 from residua.report.table import Table
 
 # What a calibrated estimator keeps: bias in nats or as a share of I, and the share of intervals that hold I.
 BIAS, BIAS_SHARE, COVERED = 0.02, 0.1, (0.90, 0.98)
+# As in measure/information/summary.py, which needs PyTorch.
+FEW_OF_A_LABEL = 100
 
 
 def bars_missed(reading: Mapping[str, float]) -> list[str]:
@@ -40,7 +43,7 @@ def calibration_table(records: Sequence[Record]) -> Table:
                 f"{reading['spread']:.4f}",
                 f"{100 * reading['coverage']:.0f}",
                 f"{reading['repeats']:.0f}",
-                _bars(reading, problem.get("beyond", "")),
+                _bars(reading, problem.get("beyond") or _few(problem)),
             )
         )
     return Table(
@@ -51,6 +54,12 @@ def calibration_table(records: Sequence[Record]) -> Table:
         f"always holds it. Bars: bias within {BIAS:g} nats or {100 * BIAS_SHARE:g} % of I, coverage "
         f"{100 * COVERED[0]:g} to {100 * COVERED[1]:g} %.",
     )
+
+
+def _few(problem: Mapping[str, Any]) -> str:
+    """Curves warn of few samples of a label."""
+    each = problem["n"] // problem["labels"]
+    return f"{each} samples of a label are few" if problem["labels"] > 2 and each < FEW_OF_A_LABEL else ""
 
 
 def _bars(reading: Mapping[str, float], beyond: str) -> str:

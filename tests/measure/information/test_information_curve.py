@@ -260,6 +260,15 @@ def test_a_reading_that_misses_much_for_want_of_samples_says_so(known, task, mon
     information_curve._curves.clear()
 
 
+def test_few_samples_of_many_labels_are_warned_of(data, net):
+    """Four classes of 60, of which 20 are to be forgotten."""
+    random = rs.forget_samples(data, 20, seed=0)
+    few = QUICK(net, random).notes["labels"]
+    assert few.startswith("there are 4 labels and only 60 samples of the rarest")
+    alone = InformationCurve(steps=10, rounds=1, batch=32, fit_on="forget")(net, random)
+    assert "only 20 samples" in alone.notes["labels"]
+
+
 def test_numbers_do_not_depend_on_how_many_processes_run(known, task, monkeypatch):
     curves = []
     for count in ("1", "3"):

@@ -18,6 +18,8 @@ from residua.readings import Curve
 
 # A reading warns if more than this is missing from it: nats, or a share of it. Calibration has the same bars.
 SHORT, SHORT_SHARE = 0.02, 0.1
+# Of more than two labels; with 60 of each of 100, intervals of the calibration held the truth a little too seldom.
+FEW_OF_A_LABEL = 100
 
 
 def build_curve(
@@ -47,7 +49,7 @@ def build_curve(
     }
     if bool(test.any()):
         arrays |= {"test_terms": terms(test), "test_labels": y[test].numpy().astype(np.int32)}
-    values, short = {"H": entropy(prior)}, {}
+    values, short = {"H": entropy(prior)}, _few(asked)
     for row, block in enumerate(blocks):
         for column, family in enumerate(families):
             values[f"I{block}" if not column else f"I{block}_{family}"] = _bounded(
@@ -89,6 +91,18 @@ def _course(runs: Sequence[Fits]) -> np.ndarray:
         for steps, nats, fitted in zip(course.steps, course.nats, course.fitted, strict=True)
     ]
     return np.array(rows, dtype=np.float32).reshape(-1, 6)
+
+
+def _few(asked: Samples) -> dict[str, str]:
+    """A warning where critics of many labels have few samples of one."""
+    counts = torch.bincount(asked.y[asked.fold != READ_ONLY], minlength=len(asked.prior))
+    least = int(counts[counts > 0].min())
+    if len(counts) <= 2 or least >= FEW_OF_A_LABEL:
+        return {}
+    return {
+        "labels": f"there are {len(counts)} labels and only {least} samples of the rarest to fit critics on: more is known "
+        "than they read, and the interval may miss it; give more data, or fit on retained samples too"
+    }
 
 
 def _notes(runs: Sequence[Fits]) -> dict[str, str]:
