@@ -26,8 +26,9 @@ torch.set_num_threads(min(2, torch.get_num_threads()))
 
 @pytest.fixture(autouse=True)
 def _few_steps_of_the_perceptron(request, monkeypatch) -> None:
-    """One critic of many takes most of the time on data this small. Tests of the estimator have it whole."""
-    if "information" not in request.path.parts:
+    """One critic of many takes most of the time on data this small. Tests of the estimator have it whole, and those of
+    studies, whose workers are other processes."""
+    if not {"information", "study"} & set(request.path.parts):
         monkeypatch.setattr(critics, "FEWEST_STEPS", 15)
 
 

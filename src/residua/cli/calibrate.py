@@ -42,7 +42,8 @@ def calibration(
             chosen, out=out, repeats=repeats, jobs=jobs, command=command_line(), tell=say, progress=progress
         )
     table = calibration_table(records)
-    write_atomically(out / "table.md", lambda part: part.write_text(table.markdown(), encoding="utf-8"))
+    text = f"{table.markdown()}\n`{command_line()}`\n"
+    write_atomically(out / "table.md", lambda part: part.write_text(text, encoding="utf-8"))
     write_atomically(out / "figure.svg", lambda part: calibration_figure(records, part))
     show(table)
     say(f"Records, table and figure are in {out}/.")

@@ -69,7 +69,7 @@ def controls(
         text = f"{compact(report)}\n"
         write_atomically(out / name, functools.partial(Path.write_text, data=text, encoding="utf-8"))
     tables = [verdict_table(reports), detector_table(reports), fooled_table(reports)]
-    markdown = "\n".join(table.markdown() for table in tables)
+    markdown = "\n".join(table.markdown() for table in tables) + f"\n`{command_line()}`\n"
     write_atomically(out / "table.md", lambda part: part.write_text(markdown, "utf-8"))
     for table in tables:
         show(table)
