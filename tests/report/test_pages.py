@@ -129,7 +129,7 @@ def test_hostile_names_are_text_everywhere():
     assert "<script>" not in audit_report(HOSTILE[:3]).markdown()
 
 
-def test_pages_of_older_records_are_written_by_a_command(tmp_path, capsys):
+def test_the_page_of_saved_controls_is_written_by_a_command(tmp_path, capsys):
     shutil.copytree(
         RECORDS / "controls",
         tmp_path / "controls",
@@ -138,7 +138,7 @@ def test_pages_of_older_records_are_written_by_a_command(tmp_path, capsys):
     assert main(["report", str(tmp_path / "controls")]) == 0
     page = (tmp_path / "controls/report.html").read_text()
     assert "checks passed" in page
-    assert "Second Retrain" in page
+    assert "Further Retrain" in page
     assert "report.html" in capsys.readouterr().out
     assert main(["report", str(tmp_path)]) == 3
     assert main(["report", str(tmp_path / "nothing")]) == 3
