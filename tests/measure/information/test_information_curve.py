@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 import residua as rs
+from residua.measure.information import critics, fitting, summary
 from residua.measure.information import curve as information_curve
-from residua.measure.information import fitting, summary
 from residua.measure.information.curve import InformationCurve
 from residua.measure.information.network import stratified
 from residua.measure.information.paper_protocol import LABEL_LR, paper_lr
@@ -18,6 +18,12 @@ from residua.models.classifier import weights_digest
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 QUICK = InformationCurve(steps=10, rounds=1, batch=32)
+
+
+@pytest.fixture
+def few_steps(monkeypatch):
+    """For tests of many curves. What the perceptron reads is asked in test_estimate.py and test_calibration.py."""
+    monkeypatch.setattr(critics, "FEWEST_STEPS", 15)
 
 
 @pytest.fixture
@@ -37,6 +43,7 @@ def test_a_trained_encoder_knows_what_was_trained(known, task):
     assert curve.accuracy[5] > 0.85
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_terms_are_kept_for_every_sample_and_average_to_the_curve(net, task):
     curve = InformationCurve(steps=5, rounds=1, batch=32, restarts=2)(net, task)
     assert curve.arrays["terms"].shape == (4, 2, 2, 240)
@@ -192,6 +199,7 @@ def test_too_few_forgotten_samples_are_refused(data, net):
         QUICK(net, few)
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_any_classifier_has_a_curve(data, task):
     vit = rs.networks.vit(variant="tiny", classes=4, channels=1, image=8, patch=4)
     resnet50 = rs.networks.resnet50(classes=4, channels=1, width=1)
@@ -209,6 +217,7 @@ def test_batches_have_the_datas_share_of_each_label():
     assert not torch.equal(next(source), batches[0])  # the next pass has an order of its own
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_every_family_is_within_its_bounds_and_no_curve_rises(known, task):
     for model in known:
         curve = InformationCurve(blocks=(1, 2, 3, 4, 5), steps=5, rounds=1, batch=32)(model, task)
@@ -252,6 +261,7 @@ def test_critics_with_half_the_samples_make_the_rounds_that_read_the_most(known,
     assert [course.steps for course in half] == [course.steps[: course.best] for course in whole]
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_a_reading_that_misses_much_for_want_of_samples_says_so(known, task, monkeypatch):
     assert "samples5" not in QUICK(known[0], task).notes
     information_curve._curves.clear()
@@ -260,6 +270,7 @@ def test_a_reading_that_misses_much_for_want_of_samples_says_so(known, task, mon
     information_curve._curves.clear()
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_few_samples_of_many_labels_are_warned_of(data, net):
     """Four classes of 60, of which 20 are to be forgotten."""
     random = rs.forget_samples(data, 20, seed=0)
@@ -269,6 +280,7 @@ def test_few_samples_of_many_labels_are_warned_of(data, net):
     assert "only 20 samples" in alone.notes["labels"]
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_numbers_do_not_depend_on_how_many_processes_run(known, task, monkeypatch):
     curves = []
     for count in ("1", "3"):
