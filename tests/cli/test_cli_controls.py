@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import shutil
 
 import numpy as np
 import pytest
@@ -72,6 +73,31 @@ def test_controls_run_and_a_second_run_makes_nothing_again(small, tmp_path, caps
     monkeypatch.setattr(running, "_computed", None)
     assert main(words) == 0
     assert capsys.readouterr().out == first
+
+
+def test_seeds_are_added_to_those_whose_reports_are_there(small, tmp_path, capsys):
+    """Evidence is large and may be gone; only what was asked for is audited; what was made otherwise is not counted."""
+    out = tmp_path / "c"
+    words = ["controls", "--data", "stripes", "--forget", "class:2", "--jobs", "1", "--references", "1"]
+    words += ["--method", "hd", "--method", "GA", "--out", str(out)]
+    assert main([*words, "--seeds", "1"]) == 0
+    shutil.rmtree(out / "evidence")
+    assert main([*words, "--seeds", "2", "--first", "1"]) == 0
+    assert {path.name for path in (out / "evidence/records").glob("*.json")} == {
+        f"seed1-{name}.json" for name in ("original", "retrain", "hd", "ga")
+    }
+    table = (out / "table.md").read_text()
+    assert "2 seeds" in table
+    for row in ("Original", "HD", "GA"):
+        cells = next(line for line in table.splitlines() if line.startswith(f"| {row} |")).split(" | ")
+        assert sum(int(cell) for cell in cells[1:7]) == 2
+    capsys.readouterr()
+    assert main([*words, "--seeds", "4", "--first", "3"]) == 3
+    assert "holds no reports of seed 2" in capsys.readouterr().err
+    assert main([*words, "--seeds", "1", "--first", "1"]) == 3
+    assert main([*words, "--seeds", "2", "--first", "1", "--margin", "0.9"]) == 3
+    assert "rules.margin was none and is 0.9" in " ".join(capsys.readouterr().err.split())
+    assert (out / "table.md").read_text() == table
 
 
 def test_a_missed_bar_is_said():

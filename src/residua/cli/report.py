@@ -42,7 +42,7 @@ def report(
     if (folder / "report.json").exists():
         found, _ = read_report(folder)
         path = write_page(folder, found, read_records(folder, found))
-    elif reports := _reports_in(folder):
+    elif reports := reports_in(folder):
         path = write_controls_page(folder, reports)
     else:
         path = write_study_page(folder, records_in(folder))
@@ -108,7 +108,7 @@ def _order(path: Path) -> list[str]:
         raise InputError(f"{path} is damaged ({first_line(error)}); run the study again") from error
 
 
-def _reports_in(folder: Path) -> list[AuditReport]:
+def reports_in(folder: Path) -> list[AuditReport]:
     """The audits of controls; none where the folder holds something else."""
     found = []
     for path in sorted(folder.glob("seed*.json")):

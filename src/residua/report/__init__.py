@@ -6,7 +6,7 @@ from residua.report.audit import audit_report
 from residua.report.audit_data import AuditReport, IdiPart
 from residua.report.calibration import calibration_figure, calibration_table
 from residua.report.catalogue import catalogue_table
-from residua.report.controls import compact, control_reports, fooled_table, verdict_table
+from residua.report.controls import check_alike, compact, control_reports, fooled_table, verdict_table
 from residua.report.information import information_table, order_table
 from residua.report.likelihood_ratio import ulira_table
 from residua.report.meta import detector_table, detectors
@@ -23,6 +23,7 @@ __all__ = [
     "calibration_figure",
     "calibration_table",
     "catalogue_table",
+    "check_alike",
     "compact",
     "control_reports",
     "detector_table",

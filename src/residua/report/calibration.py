@@ -43,7 +43,7 @@ def calibration_table(records: Sequence[Record]) -> Table:
                 f"{reading['spread']:.4f}",
                 f"{100 * reading['coverage']:.0f}",
                 f"{reading['repeats']:.0f}",
-                _bars(reading, problem.get("beyond") or _few(problem)),
+                _bars(reading, problem.get("beyond") or _warned(problem)),
             )
         )
     return Table(
@@ -56,10 +56,12 @@ def calibration_table(records: Sequence[Record]) -> Table:
     )
 
 
-def _few(problem: Mapping[str, Any]) -> str:
-    """Curves warn of few samples of a label."""
+def _warned(problem: Mapping[str, Any]) -> str:
+    """What curves warn of: few samples of a label, and readings by network critics alone."""
     each = problem["n"] // problem["labels"]
-    return f"{each} samples of a label are few" if problem["labels"] > 2 and each < FEW_OF_A_LABEL else ""
+    if problem["labels"] > 2 and each < FEW_OF_A_LABEL:
+        return f"{each} samples of a label are few; the curve warns"
+    return "read by network critics alone; the curve warns" if problem["kind"] == "texture" else ""
 
 
 def _bars(reading: Mapping[str, float], beyond: str) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 
 from residua.compare import Rules
 from residua.compare.verdicts import WORDS, Word
+from residua.errors import InputError
+from residua.nested import differences
 from residua.record import Record
 from residua.report.audit import audit_report
 from residua.report.audit_data import AuditReport, reference_role
@@ -60,6 +62,34 @@ def control_reports(records: Sequence[Record], rules: Rules) -> list[AuditReport
                 about = {"control": row, "seed": seed, "setting": setting_line(record).split(", seed ")[0]}
                 reports.append(audit_report(roles, rules=rules, about=about))
     return reports
+
+
+def check_alike(earlier: Sequence[AuditReport], reports: Sequence[AuditReport]) -> None:
+    """Refuse to count reports together that were made in different ways."""
+    if not reports:
+        return
+    now = _made(reports[0])
+    for report in earlier:
+        for difference in differences(_made(report), now):
+            was, is_now = difference.short()
+            raise InputError(
+                f"the report of {report.about['control']}, seed {report.about['seed']}, cannot be counted with the new "
+                f"ones: {difference.place} was {was} and is {is_now}; run all seeds"
+            )
+
+
+def _made(report: AuditReport) -> dict[str, Any]:
+    """What two reports must share to be rows of one table."""
+    about = report.about
+    return {
+        "rules": report.settings,
+        "measures": about.get("measures"),
+        "task": (about.get("task") or {}).get("sha256"),
+        "network": about.get("network"),
+        "setting": about["setting"],
+        "references": report.inside.references if report.inside else 1,
+        "version": (about.get("software") or {}).get("residua"),
+    }
 
 
 def compact(report: AuditReport) -> str:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import residua as rs
-from residua.measure.information import critics, fitting, summary
+from residua.measure.information import calibration, critics, fitting, summary
 from residua.measure.information import curve as information_curve
 from residua.measure.information.curve import InformationCurve
 from residua.measure.information.network import stratified
@@ -337,3 +337,11 @@ def test_the_paper_reads_two_blocks_of_resnet18_and_three_of_others(task):
         (networks.vit(variant="tiny", classes=4, channels=1, image=8, patch=4), 3),
     ):
         assert len(InformationCurve()._blocks(model)) == last
+
+
+def test_a_reading_by_network_critics_alone_is_warned_of():
+    maps = calibration.read(calibration.Problem("maps", "texture", 600, 8, 3.0), 0)
+    assert "are read by network critics alone" in maps.notes["network1"]
+    clouds = calibration.read(calibration.Problem("clouds", "shift", 600, 8, 3.0), 0)
+    assert clouds.information[1] > 0.2
+    assert "network1" not in clouds.notes
