@@ -36,6 +36,7 @@ def main() -> int:
     )
     for name in ("original", "reference", "data", "forget", "out"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--ratio", default="all", help="retain samples to keep, as for `residua idi`")
     parser.add_argument("--scale", default="custom", help="the scale that the records name")
     options = parser.parse_args()
     task = parse_forget(open_dataset(options.data), options.forget)
@@ -46,7 +47,7 @@ def main() -> int:
         records[label] = measured(
             model,
             task,
-            (rs.measure.InformationCurve(),),
+            (rs.measure.InformationCurve(ratio=options.ratio),),
             name=slug(label),
             method={"label": label},
             setting={"scale": options.scale, "task": task.manifest()},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 import residua as rs
@@ -67,6 +69,19 @@ def test_calibrate_keeps_what_is_finished(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(running, "_computed", None)
     assert main(["calibrate", "--out", str(tmp_path), "--repeats", "2"]) == 0
     assert rs.Record.read(tmp_path / "small.json") == first
+
+
+def test_the_table_has_every_problem_that_was_read_as_it_is_today(tmp_path, monkeypatch, capsys):
+    one, other = (Problem(name, "shift", 60, 2, 1.0) for name in ("one", "other"))
+    monkeypatch.setattr(calibrate, "PROBLEMS", (one, other))
+    for name in ("one", "other"):
+        assert main(["calibrate", "--out", str(tmp_path), "--repeats", "2", "--only", name]) == 0
+    table = (tmp_path / "table.md").read_text()
+    assert "| one |" in table
+    assert "| other |" in table
+    monkeypatch.setattr(calibrate, "PROBLEMS", (dataclasses.replace(one, strength=2.0), other))
+    assert main(["calibrate", "--out", str(tmp_path), "--repeats", "2", "--only", "other"]) == 0
+    assert "| one |" not in (tmp_path / "table.md").read_text()
 
 
 def test_calibrate_knows_its_problems(tmp_path, capsys):

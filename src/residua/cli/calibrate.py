@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from residua.cli.progress import following
 from residua.errors import InputError
 from residua.files import check_place, write_atomically
 from residua.measure.information.calibration import PROBLEMS
+from residua.record import Record
 from residua.report import calibration_figure, calibration_table
 from residua.study.calibrating import calibrate
 
@@ -29,7 +31,7 @@ def calibration(
 ) -> None:
     """Read features whose mutual information is known exactly: bias, spread, coverage.
 
-    Finished problems are kept in --out and not read again.
+    Finished problems are kept in --out and not read again. The table has every problem whose record is there.
     """
     names = [problem.name for problem in PROBLEMS]
     unknown = sorted(set(only or []) - set(names))
@@ -38,12 +40,21 @@ def calibration(
     check_place(out / "table.md")
     chosen = [problem for problem in PROBLEMS if not only or problem.name in only]
     with following() as progress:
-        records = calibrate(
+        calibrate(
             chosen, out=out, repeats=repeats, jobs=jobs, command=command_line(), tell=say, progress=progress
         )
+    records = _there(out)
     table = calibration_table(records)
-    text = f"{table.markdown()}\n`{command_line()}`\n"
+    commands = dict.fromkeys(record.command for record in records)
+    text = "\n".join([table.markdown(), *(f"`{command}`\n" for command in commands)])
     write_atomically(out / "table.md", lambda part: part.write_text(text, encoding="utf-8"))
     write_atomically(out / "figure.svg", lambda part: calibration_figure(records, part))
     show(table)
     say(f"Records, table and figure are in {out}/.")
+
+
+def _there(folder: Path) -> list[Record]:
+    """The records of problems as they are today, in their order."""
+    places = {problem: folder / f"{problem.name}.json" for problem in PROBLEMS}
+    found = {problem: Record.read(place) for problem, place in places.items() if place.exists()}
+    return [record for problem, record in found.items() if record.setting.problem == asdict(problem)]
