@@ -10,7 +10,7 @@ import residua as rs
 from residua.cli import calibrate, main
 from residua.compare import curve_of, idi
 from residua.measure.information.calibration import Problem
-from residua.study import running
+from residua.study import calibrating, running
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -66,9 +66,18 @@ def test_calibrate_keeps_what_is_finished(tmp_path, monkeypatch, capsys):
     assert first.arrays["values"].shape == (2,)
     assert (tmp_path / "figure.svg").read_text().startswith("<?xml")
     assert "| small |" in (tmp_path / "table.md").read_text()
+    computed = running._computed
     monkeypatch.setattr(running, "_computed", None)
     assert main(["calibrate", "--out", str(tmp_path), "--repeats", "2"]) == 0
     assert rs.Record.read(tmp_path / "small.json") == first
+    monkeypatch.setattr(running, "_computed", computed)
+    monkeypatch.setattr(calibrating, "PART", 2)
+    capsys.readouterr()
+    assert main(["calibrate", "--out", str(tmp_path), "--repeats", "3"]) == 0
+    more = rs.Record.read(tmp_path / "small.json")
+    assert more.arrays["values"].shape == (3,)
+    assert more.arrays["values"][:2].tolist() == first.arrays["values"].tolist()
+    assert "small, 3 to 3" in capsys.readouterr().err, "the draws that were read are not read again"
 
 
 def test_the_table_has_every_problem_that_was_read_as_it_is_today(tmp_path, monkeypatch, capsys):

@@ -7,33 +7,38 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 
 from residua.errors import InputError
 from residua.facts import MethodFacts, Setting
 from residua.measure import InformationCurve
 from residua.measure.information import calibration
-from residua.measure.information.calibration import PROBLEMS, Problem
+from residua.measure.information.calibration import PROBLEMS, Calibration, Problem
 from residua.measure.information.labels import entropy
 from residua.record import Record
 from residua.study.cells import REVISIONS, Cell, Context, Output
 from residua.study.computing import How, conduct
 from residua.study.store import Result, Store
 
+# Repeats of a cell: a killed run loses no more, and more repeats later find those that are there.
+PART = 20
+
 
 @dataclass(frozen=True, eq=False)
 class Calibrating:
-    """A cell: one problem, read on `repeats` draws."""
+    """A cell: one problem, read on `repeats` draws from the seed `first` on."""
 
     kind: ClassVar[str] = "calibrate"
 
     problem: Problem
+    first: int
     repeats: int
     parents: tuple[Cell, ...] = ()
 
     @property
     def name(self) -> str:
-        return self.problem.name
+        return f"{self.problem.name}, {self.first + 1} to {self.first + self.repeats}"
 
     @property
     def group(self) -> object:
@@ -41,20 +46,20 @@ class Calibrating:
 
     @property
     def cost(self) -> float:
-        return float(self.problem.n * self.problem.dimensions * self.problem.labels)
+        return float(self.repeats * self.problem.n * self.problem.dimensions * self.problem.labels)
 
     def inputs(self, facts: Mapping[str, Any], device: str, parents: Sequence[Result]) -> dict[str, Any]:
         return {
             "revision": [REVISIONS["measure"], InformationCurve.revision],
             "problem": asdict(self.problem),
+            "first": self.first,
             "repeats": self.repeats,
         }
 
     def run(self, context: Context, store: Store, parents: Sequence[Result]) -> Output:
-        calibrated = calibration.calibrate(self.problem, self.repeats)
-        values = calibrated.readings() | {"ceiling": entropy(_shares(self.problem))}
+        found = calibration.calibrate(self.problem, self.repeats, self.first)
         return Output(
-            values, {"values": calibrated.values, "lows": calibrated.lows, "highs": calibrated.highs}
+            {"truth": found.truth}, {"values": found.values, "lows": found.lows, "highs": found.highs}
         )
 
 
@@ -63,12 +68,16 @@ def calibrate(
 ) -> list[Record]:
     """A record of each problem: bias, spread and coverage. `how` are the fields of `computing.How`: jobs, tell, ..."""
     out = Path(out)
-    cells = [Calibrating(problem, repeats) for problem in problems]
+    parts = {
+        problem: [Calibrating(problem, i, min(PART, repeats - i)) for i in range(0, repeats, PART)]
+        for problem in problems
+    }
     store = Store(out)
+    cells = [cell for of_problem in parts.values() for cell in of_problem]
     run = conduct(cells, out, context=Context({}), facts={}, how=How(**how))
     for cell, why in run.failures.items():
         raise InputError(f"{cell.name}: {why}")
-    records = [_record(cell, run.results[cell], store) for cell in cells]
+    records = [_record(problem, [run.results[cell] for cell in parts[problem]], store) for problem in parts]
     for record in records:
         record.write(out)
     return records
@@ -81,15 +90,19 @@ def _shares(problem: Problem) -> torch.Tensor:
     return torch.tensor(shares, dtype=torch.float64)
 
 
-def _record(cell: Calibrating, result: Result, store: Store) -> Record:
+def _record(problem: Problem, results: Sequence[Result], store: Store) -> Record:
+    """What all parts of a problem found."""
+    found = [store.arrays(result) for result in results]
+    arrays = {name: np.concatenate([part[name] for part in found]) for name in found[0]}
+    calibrated = Calibration(problem, problem.truth(), **arrays)
     return Record(
-        name=cell.name,
-        setting=Setting(problem=asdict(cell.problem)),
+        name=problem.name,
+        setting=Setting(problem=asdict(problem)),
         method=MethodFacts(label="information"),
-        seeds={"first": 0, "last": cell.repeats - 1},
-        readings={"information": result.values},
-        seconds={"information": result.seconds},
-        arrays=store.arrays(result),
-        software=result.software,
-        command=result.command,
+        seeds={"first": 0, "last": len(arrays["values"]) - 1},
+        readings={"information": calibrated.readings() | {"ceiling": entropy(_shares(problem))}},
+        seconds={"information": sum(result.seconds for result in results)},
+        arrays=arrays,
+        software=results[-1].software,
+        command=results[-1].command,
     )

@@ -7,7 +7,6 @@ features (`planting.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -157,21 +156,12 @@ def read(problem: Problem, seed: int) -> Curve:
     return InformationCurve(blocks=(1,), fit_on="forget", seed=seed)(network, task)
 
 
-def repeat(problem: Problem, repeats: int) -> Iterator[Curve]:
-    """Readings of `repeats` fresh draws, one by one."""
-    for seed in range(repeats):
-        yield read(problem, seed)
-
-
-def calibrate(
-    problem: Problem, repeats: int = 100, progress: Callable[[int], None] | None = None
-) -> Calibration:
-    """Read a problem many times."""
+def calibrate(problem: Problem, repeats: int = 100, first: int = 0) -> Calibration:
+    """Read a problem many times, on fresh draws from the seeds `first`, `first` + 1, ..."""
     found = []
-    for i, curve in enumerate(repeat(problem, repeats), start=1):
+    for seed in range(first, first + repeats):
+        curve = read(problem, seed)
         found.append((curve.information[1], *curve.intervals[1]))
-        if progress:
-            progress(i)
     values, lows, highs = (np.array(column) for column in zip(*found, strict=True))
     return Calibration(problem, problem.truth(), values, lows, highs)
 
