@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import shlex
 import subprocess
 import sys
 import time
@@ -30,6 +31,7 @@ from residua.measure.information.families import read_family
 from residua.measure.information.network import Fitting, NetworkCritic
 from residua.measure.information.samples import samples
 from residua.models.classifier import clone, reinitialise
+from residua.record import software
 
 N, EPOCHS, BLOCKS = 12_500, 10, (4, 5)
 
@@ -57,6 +59,8 @@ def main() -> int:
     )
     peak = matrix_peak()
     result = {
+        "command": shlex.join(["python", *sys.argv]),
+        "software": software(),
         "ratio": plain["seconds"] / ours["seconds"],
         "plain": plain,
         "ours": ours,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from functools import cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from residua import compare
 from residua.compare import readings_of
 from residua.measure.information.calibration import PROBLEMS
 from residua.record import Record, describe
-from residua.report import AuditReport, verdict_table
+from residua.report import AuditReport, information_table, verdict_table
 from residua.report.calibration import bars_missed
 from residua.report.controls import KNOWING
 from residua.training.recipes import unlearning
@@ -104,13 +105,17 @@ def test_the_estimator_is_calibrated_but_where_the_docs_say_that_it_is_not():
     assert {name: bars for name, bars in missed.items() if bars} == {name: ["coverage"] for name in OFF}
     covered = [r.readings["information"]["coverage"] for r in calibrated.values()]
     assert min(covered) >= 0.88
-    assert all(r.readings["information"]["repeats"] == 100 for r in calibrated.values())
+    assert all(r.readings["information"]["repeats"] >= 100 for r in calibrated.values())
 
 
 @cache
-def control_reports() -> list[AuditReport]:
-    saved = sorted((RECORDS / "controls").glob("*.json"))
+def control_reports(folder: str = "controls") -> list[AuditReport]:
+    saved = sorted((RECORDS / folder).glob("*.json"))
     return [AuditReport.model_validate_json(path.read_text()) for path in saved]
+
+
+def of_control(label: str, folder: str = "controls") -> list[AuditReport]:
+    return [report for report in control_reports(folder) if report.about["control"] == label]
 
 
 def test_the_controls_get_their_verdicts():
@@ -119,13 +124,37 @@ def test_the_controls_get_their_verdicts():
     assert barred.keys() == {*KNOWING, "Further Retrain", "Random"}
     assert set(barred.values()) == {"met"}
     assert f"{SEEDS} seeds" in table.title
-    further = [r.idi.interval for r in control_reports() if r.about["control"] == "Further Retrain"]
+    further = [r.idi.interval for r in of_control("Further Retrain")]
     assert sum(low <= 0 <= high for low, high in further) >= 0.9 * SEEDS
+
+
+def test_and_those_of_random_samples():
+    """Nobody who was retrained is accused, nobody who knows is cleared; and IDI is determined."""
+    reports = control_reports("controls-random")
+    table = verdict_table(reports)
+    assert {row[-1] for row in table.rows} <= {"met", ""}
+    assert {row[0] for row in table.rows if row[-1]} >= {"Original", "HD", "Further Retrain", "Random"}
+    assert "10 seeds" in table.title
+    assert not any(report.idi.value is None for report in reports)
+    assert {report.idi.value for report in of_control("HD", "controls-random")} == {1}
+    further = of_control("Further Retrain", "controls-random")
+    assert all(report.idi.interval[0] <= 0 <= report.idi.interval[1] for report in further)
+    assert abs(mean(report.idi.value for report in further)) <= 0.3
+
+
+def test_verdicts_on_cifar10():
+    (further,), (hd,), (rl,), (cola,) = (
+        of_control(label, "cifar10-controls") for label in ("Further Retrain", "HD", "RL", "COLA")
+    )
+    assert further.verdict == "FORGOTTEN"
+    assert further.inside.references == 3
+    assert {hd.verdict, rl.verdict} <= {"SHALLOW", "NOT_FORGOTTEN"}
+    assert cola.sentence
 
 
 def test_a_model_at_the_stated_resolution_does_not_pass():
     """A further Retrain whose every reading is raised by the resolution of its audit; its chance is that of any seed's."""
-    further = [r for r in control_reports() if r.about["control"] == "Further Retrain"]
+    further = of_control("Further Retrain")
     half = [(r.idi.interval[1] - r.idi.interval[0]) / 2 for r in further]
     passed = [
         own.inside.resolution + other.idi.value + width < own.inside.margin
@@ -192,15 +221,60 @@ def test_random_samples_are_forgotten_as_if_never_seen():
     assert gap["COLA+"] < gap["Original"], "who does nothing is near Retrain too"
 
 
-def test_the_ruler_on_cifar10():
-    curves = {r.name: readings_of(r)["information"] for r in records("cifar10-idi")}
-    of = {
-        name: compare.idi(curves[name], original=curves["original"], reference=curves["retrain"]).value
-        for name in ("retrain2", "random")
-    }
-    assert abs(of["retrain2"]) <= 0.15
-    assert of["random"] < -0.7
-    assert curves["original"].values["I5"] >= 1.3 * curves["retrain"].values["I5"]
+@cache
+def idi_on_cifar10(folder: str) -> dict[str, float]:
+    """By name of the record."""
+    curves = {r.name: readings_of(r)["information"] for r in records(folder)}
+    o, r = curves["original"], curves["reference"]
+    return {name: compare.idi(curve, original=o, reference=r).value for name, curve in curves.items()}
+
+
+def test_the_estimator_on_cifar10():
+    read = {r.name: r.readings["information"] for r in records("cifar10-idi")}
+    assert abs(idi_on_cifar10("cifar10-idi")["further-retrain"]) <= 0.1
+    assert idi_on_cifar10("cifar10-idi")["random"] < -0.7
+    assert read["original"]["I5"] >= 1.3 * read["reference"]["I5"]
+
+
+def test_other_coordinates_read_the_same_on_cifar10():
+    read = {r.name: readings_of(r)["information"].information for r in records("cifar10-invariance")}
+    of = idi_on_cifar10("cifar10-invariance")
+    rewritten = read.keys() - {"original", "reference"}
+    assert len(rewritten) == 5
+    for name in rewritten:
+        assert abs(of[name] - 1) <= 0.05
+        assert all(abs(read[name][block] - value) <= 0.01 for block, value in read["original"].items())
+
+
+def test_the_papers_critic_was_run_on_cifar10():
+    for record in records("cifar10-paper-critic"):
+        about = readings_of(record)["information"].about
+        assert about["measure"]["protocol"] == "paper"
+        assert about["network"]["width"] == 16
+    of = idi_on_cifar10("cifar10-paper-critic")
+    assert of["hd"] == 1
+    assert of["rl"] > 0.6 > 0.3 > abs(of["cola"])
+    table = information_table(records("cifar10-paper-critic"), reference="Reference")
+    assert "a sample that it was fitted on" in table.note
+    assert (
+        "a sample that it has not seen"
+        in information_table(records("cifar10-idi"), reference="Reference").note
+    )
+
+
+@pytest.mark.parametrize("folder", [path.name for path in sorted(RECORDS.iterdir()) if path.is_dir()])
+def test_no_reading_is_out_of_bounds_and_no_curve_rises(folder):
+    """But for the paper's own protocol, which reads critics on what they were fitted on."""
+    for path in sorted((RECORDS / folder).glob("*.json")):
+        body = json.loads(path.read_text())
+        if not {"method", "readings"} <= body.keys() or "H" not in body["readings"].get("information", {}):
+            continue
+        curve = readings_of(Record.read(path))["information"]
+        if curve.about["measure"]["protocol"] == "paper":
+            continue
+        values = [curve.information[block] for block in curve.blocks]
+        assert all(0 <= value <= curve.ceiling for value in values), path.name
+        assert all(after <= before + 0.002 for before, after in itertools.pairwise(values)), path.name
 
 
 def test_small_recipes_unlearn_the_class_and_keep_the_rest():
@@ -218,16 +292,10 @@ def test_small_recipes_come_near_retrain_on_random_samples():
 
 
 def test_on_cifar10_too_what_separates_methods_is_inside():
-    curves = {r.name: readings_of(r)["information"] for r in records("cifar10-idi-methods")}
-    weights = {r.name: r.method.weights for r in records("cifar10-idi-methods")}
-    made = {r.name: r.method.weights for r in records("cifar10-methods-class")}
-    of = {}
-    for name in ("hd", "rl", "cola"):
-        assert weights[name] == made[name], "the models of the small recipes"
-        of[name] = compare.idi(curves[name], original=curves["original"], reference=curves["retrain"]).value
+    of = idi_on_cifar10("cifar10-idi")
     assert of["hd"] == 1
     assert of["rl"] > 0.6
-    assert abs(of["cola"]) <= 0.3
+    assert of["cola"] < of["rl"] - 0.3
 
 
 def test_a_study_that_was_killed_forty_times_has_the_table_of_one_that_was_not():

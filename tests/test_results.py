@@ -54,7 +54,7 @@ def commands_of(folder: Path) -> set[str]:
     found = set()
     for path in folder.rglob("*.json"):
         command = _command(json.loads(path.read_text(encoding="utf-8")))
-        words = shlex.split(command)
+        words = shlex.split(command.removeprefix("RESIDUA_PRECISION=bfloat16 "))
         assert words[:1] == ["residua"], f"{path} does not say which command made it"
         found.add(words[1])
     return found
@@ -69,7 +69,12 @@ def _command(body: dict) -> str:
 
 
 # Runs of programs that are no commands of residua: each file names the program.
-PROGRAMS = {"fuzz": "fuzz.json", "study-kills": "kills.json"}
+PROGRAMS = {
+    "fuzz": "fuzz.json",
+    "study-kills": "kills.json",
+    "idi-speed": "speed.json",
+    "cifar10-invariance": "original.json",
+}
 FOLDERS = sorted(path.name for path in RECORDS.iterdir() if path.is_dir() and path.name not in PROGRAMS)
 
 

@@ -128,7 +128,7 @@ def verdict_table(reports: Sequence[AuditReport]) -> Table:
         rows.append((row, *(str(words[word]) for word in WORDS), "; ".join(texts), kept))
     seeds = len({report.about["seed"] for report in reports})
     return Table(
-        title=f"{reports[0].about['setting']}: verdicts on models whose truth is known, {seeds} seeds",
+        title=f"{reports[0].about['setting']}: verdicts on models whose truth is known, {seeds} seed{'s' if seeds > 1 else ''}",
         columns=("Model", *WORDS, "Bar", ""),
         rows=tuple(rows),
         note=_note(reports),

@@ -40,6 +40,8 @@ def information_table(
             )
         )
     ceiling = curves[original].ceiling
+    own = curves[original].about.get("measure", {}).get("protocol") == "paper"
+    seen = "that it was fitted on" if own else "that it has not seen"
     return Table(
         title=f"{setting_line(records[0])}; critics: {family or curves[original].families[0]}",
         columns=(
@@ -55,7 +57,7 @@ def information_table(
         ),
         rows=tuple(rows),
         note=f"I: nats that a block still holds about what was to be forgotten, at most H(Y) = {ceiling:.3f}; accuracy: "
-        f"how often a critic names the label of a sample that it has not seen. ID: nats beyond {reference}. "
+        f"how often a critic names the label of a sample {seen}. ID: nats beyond {reference}. "
         f"IDI: 1 is what {original} knows, 0 what {reference} knows; in the sum of positive parts no block pays for "
         f"another. UA, RA, TA: a good method has {reference}'s values, not the highest.",
     )
