@@ -32,6 +32,7 @@ from safetensors.torch import load_file, save_file
 
 import residua as rs
 from residua.cli import main
+from residua.cli.words import command_line
 from residua.data.fetching import SOURCES, Source
 
 
@@ -783,3 +784,10 @@ def test_ctrl_c_ends_a_training_with_130_and_leaves_nothing(idx_folder, tmp_path
     assert rest.splitlines()[-1] == "residua: interrupted; nothing was left half-written"
     assert "Traceback" not in rest
     assert contents(tmp_path) == {}
+
+
+def test_a_command_says_which_number_format_the_environment_chose(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["residua", "train", "--out", "a b"])
+    assert command_line() == "residua train --out 'a b'"
+    monkeypatch.setenv("RESIDUA_PRECISION", "bfloat16")
+    assert command_line() == "RESIDUA_PRECISION=bfloat16 residua train --out 'a b'"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from typing import Annotated, Optional
 import typer
 
 from residua import plugins
+from residua.device import PRECISION
 from residua.errors import InputError
 
 
@@ -105,5 +107,7 @@ def given(arguments: Sequence[str], option: str) -> list[str]:
 
 
 def command_line() -> str:
-    """The command as it was typed, for the record."""
-    return shlex.join(["residua", *sys.argv[1:]])
+    """The command as it was typed, for the record; before it the number format, where the environment chose one."""
+    chosen = os.environ.get(PRECISION)
+    before = f"{PRECISION}={shlex.quote(chosen)} " if chosen else ""
+    return before + shlex.join(["residua", *sys.argv[1:]])
