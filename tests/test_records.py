@@ -22,7 +22,7 @@ from residua.unlearn import find
 
 RECORDS = Path(__file__).parent.parent / "records"
 THEIRS = ["HD", "FT", "RL", "GA", "Bad-T", "EU-5", "EU-10", "CF-5", "CF-10", "SCRUB", "SALUN", "l1-sparse", "COLA"]  # fmt: skip
-SEEDS = 10  # of the controls
+SEEDS = 20  # of the controls
 OFF = (
     "shift-6000x64-1to9",
     "grid-6000x8-100",

@@ -91,7 +91,7 @@ def controls(
         name = f"seed{report.about['seed']}-{slug(report.about['control'])}.json"
         text = f"{compact(report)}\n"
         write_atomically(out / name, functools.partial(Path.write_text, data=text, encoding="utf-8"))
-    reports = [*earlier, *reports]
+    reports = [*reports, *earlier]  # rows in the order of the study
     tables = [verdict_table(reports), detector_table(reports), fooled_table(reports)]
     markdown = "\n".join(table.markdown() for table in tables) + f"\n`{command_line()}`\n"
     write_atomically(out / "table.md", lambda part: part.write_text(markdown, "utf-8"))
