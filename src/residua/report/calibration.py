@@ -41,7 +41,7 @@ def calibration_table(records: Sequence[Record]) -> Table:
                 f"{reading['truth']:.4f}",
                 f"{reading['bias']:+.4f}",
                 f"{reading['spread']:.4f}",
-                f"{100 * reading['coverage']:.0f}",
+                f"{100 * reading['coverage']:.3g}",
                 f"{reading['repeats']:.0f}",
                 _bars(reading, problem.get("beyond") or _warned(problem)),
             )
