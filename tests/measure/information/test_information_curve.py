@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import residua as rs
-from residua.measure.information import calibration, critics, fitting, summary
+from residua.measure.information import calibration, critics, fitting, network, summary
 from residua.measure.information import curve as information_curve
 from residua.measure.information.curve import InformationCurve
 from residua.measure.information.network import stratified
@@ -254,11 +254,53 @@ def test_critics_with_half_the_samples_make_the_rounds_that_read_the_most(known,
     monkeypatch.setattr(
         fitting,
         "fit_network",
-        lambda *arguments: made.append((arguments[-1], fit(*arguments)[1])) or fit(*arguments),
+        lambda *arguments: made.append((arguments[6], fit(*arguments)[1])) or fit(*arguments),
     )
     InformationCurve(blocks=(4,), steps=4, rounds=4, batch=32, family="network")(known[0], task)
     whole, half = ([course for how, course in made if how.fixed == fixed] for fixed in (False, True))
     assert [course.steps for course in half] == [course.steps[: course.best] for course in whole]
+
+
+def test_of_many_samples_the_best_round_alone_is_read_on_all_of_them(known, task, monkeypatch):
+    monkeypatch.setenv("RESIDUA_PROCESSES", "1")
+    found, fit = [], fitting.fit_network
+    monkeypatch.setattr(
+        fitting, "fit_network", lambda *arguments: found.append((arguments, fit(*arguments))) or found[-1][1]
+    )
+    measure = InformationCurve(blocks=(4, 5), steps=10, rounds=3, batch=32)
+    whole = measure(known[0], task)
+    information_curve._curves.clear()
+    found.clear()
+    monkeypatch.setattr(network, "JUDGE", 50)
+    judged = measure(known[0], task)
+    information_curve._curves.clear()
+    assert found
+    for (_, _, data, _, outside, prior, *_), (scores, course) in found:
+        assert scores.shape[:2] == (1, len(outside))
+        every = -(-len(outside) // 50)
+        kept = network._read_alone(scores[0][::every], data.y[outside[::every]], prior)
+        assert kept == pytest.approx(max(course.nats), abs=1e-6)
+    assert judged.information[5] == whole.information[5]
+    assert judged.information[4] == pytest.approx(whole.information[4], abs=0.05)
+
+
+def test_a_critic_of_many_samples_ends_only_where_it_neither_adds_nor_will():
+    """Scores of two labels: `strong` knows what `weak` knows, `other` knows something else."""
+    with rs.seeded(0):
+        y = torch.arange(4000) % 2
+        side = (2 * y - 1).double()
+        strong, noise = side + torch.randn(4000).double(), torch.randn(4000).double()
+        weak, other = strong + 2 * noise, side + 2 * torch.randn(4000).double()
+    prior = torch.tensor([0.5, 0.5], dtype=torch.float64)
+
+    def hopeless(own, nats):
+        scores, others = (torch.stack([-z / 2, z / 2], dim=1) for z in (own, strong))
+        return network._hopeless(scores, nats, others, y, prior)
+
+    assert hopeless(weak, [0.02, 0.04, 0.05])
+    assert not hopeless(weak, [0.04, 0.05])  # too early to say
+    assert not hopeless(weak, [0.02, 0.06, 0.20])  # it gains fast enough to come to more
+    assert not hopeless(other, [0.02, 0.04, 0.05])  # it reads less, but knows what they do not
 
 
 @pytest.mark.usefixtures("few_steps")

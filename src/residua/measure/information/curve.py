@@ -80,7 +80,7 @@ class InformationCurve:
     seed: Annotated[int, Seed("Seed of the critics and folds.")] = 0
 
     label = "information"
-    revision = 3
+    revision = 4
     reads_encoder_only = True
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Curve:

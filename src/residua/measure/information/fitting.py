@@ -12,7 +12,7 @@ from torch import Tensor
 
 from residua.measure.information.coordinates import canonical
 from residua.measure.information.families import half_of, pooled_scores, read_family
-from residua.measure.information.network import Course, Data, Fitting, fit_network
+from residua.measure.information.network import ADDED, Course, Data, Fitting, fit_network
 from residua.measure.information.samples import FIT_ONLY, READ_ONLY, Samples
 from residua.models.classifier import Classifier
 from residua.progress import tell
@@ -20,7 +20,6 @@ from residua.side_by_side import each
 from residua.training.loop import seeded
 
 HALVES = 2
-ADDED = 0.002  # nats: what network critics have to add to critics on pooled features
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,22 +63,14 @@ def fit_blocks(
 ) -> Fits:
     """Fit every critic and put the scores where the samples stand. The numbers do not depend on what runs at once.
 
-    Network critics are the dearest, so those with half the samples are fitted only where network critics add something
-    to what critics on pooled features read: elsewhere they have no part in the reading, and none in its shortfall.
+    Network critics are the dearest, so they come last and are told what critics on pooled features read: of many samples
+    one that adds nothing to that is not fitted to its end. Those with half the samples are fitted only where network
+    critics add something: elsewhere they have no part in the reading, and none in its shortfall.
     """
     prior, counts = asked.fit_prior(), asked.fold >= 0
     network = {block for block in stored if "network" in parts and block != model.depth}
     pooled_parts = tuple(part for part in parts if part != "network")
     tasks: list[Callable[[], Piece]] = []
-    late: list[tuple[int, Callable[[Course], Piece]]] = []
-    for block in sorted(network):
-        data = Data(stored[block], asked.y, canonical(stored[block]), model.device)
-        for half in range(HALVES):
-            inside, outside = asked.inside(half, halves=True), asked.outside(half, halves=True)
-            where = (inside, outside, outside[counts[outside]])
-            draw = seed + 100 * block + half
-            tasks.append(partial(_network_piece, model, block, data, where, prior, how, draw))
-            late.append((block, partial(_fewer_piece, model, block, data, where, prior, how, draw + 50)))
     for block, z in sorted(stored.items()):
         # At the last block the paper's critic is pooling and projection: a linear one.
         own = ("linear", *pooled_parts) if block not in network and "network" in parts else pooled_parts
@@ -93,13 +84,26 @@ def fit_blocks(
             where = (inside, outside, outside[counts[outside]])
             draw = seed + 100 * block + 10 + fold
             tasks.append(partial(_pooled_piece, block, vector, asked.y, where, prior, own, draw))
-    blocks = ", ".join(str(block) for block in sorted(stored))
-    what = f"information, {len(tasks)} critics of block{'s' if len(stored) > 1 else ''} {blocks}"
+    total = len(tasks) + HALVES * len(network)
+    what = f"information, {total} critics of block{'s' if len(stored) > 1 else ''} "
+    what += ", ".join(str(block) for block in sorted(stored))
     tell(what)
-    pieces = each(
-        tasks, on=model.device.type, begin=lambda positions: tell(what, positions.start / len(tasks))
-    )
     linear_last = model.depth if "network" in parts else None
+    pieces = each(tasks, on=model.device.type, begin=lambda some: tell(what, some.start / total))
+    known = _known(_assembled(pieces, asked, linear_last), asked, prior) if pooled_parts else {}
+    tasks = []
+    late: list[tuple[int, Callable[[Course], Piece]]] = []
+    for block in sorted(network):
+        data = Data(stored[block], asked.y, canonical(stored[block]), model.device)
+        for half in range(HALVES):
+            inside, outside = asked.inside(half, halves=True), asked.outside(half, halves=True)
+            where = (inside, outside, outside[counts[outside]])
+            draw = seed + 100 * block + half
+            others = known[block][outside] if known else None
+            tasks.append(partial(_network_piece, model, block, data, where, prior, how, draw, others))
+            late.append((block, partial(_fewer_piece, model, block, data, where, prior, how, draw + 50)))
+    done = len(pieces)
+    pieces += each(tasks, on=model.device.type, begin=lambda some: tell(what, (done + some.start) / total))
     fits = _assembled(pieces, asked, linear_last)
     adds = {block for block in network if not pooled_parts or _adds(fits, block, asked, prior)}
     courses = [piece.course for piece in pieces if piece.course]
@@ -107,6 +111,17 @@ def fit_blocks(
         partial(fit, course) for (block, fit), course in zip(late, courses, strict=True) if block in adds
     ]
     return _assembled([*pieces, *each(fewer, on=model.device.type)], asked, linear_last) if fewer else fits
+
+
+def _known(fits: Fits, asked: Samples, prior: Tensor) -> dict[int, Tensor]:
+    """By block, the score of every sample that critics on pooled features give together; 0 where none is read."""
+    reading = asked.fold != FIT_ONLY
+    y, fold = asked.y[reading], asked.fold[reading]
+    known: dict[int, Tensor] = {}
+    for block, read in read_family("nonlinear", fits.scores, y, fold, prior).items():
+        known[block] = torch.zeros(len(asked.y), len(prior), dtype=torch.float64)
+        known[block][reading] = read.scores
+    return known
 
 
 def _adds(fits: Fits, block: int, asked: Samples, prior: Tensor) -> bool:
@@ -124,11 +139,12 @@ Where = tuple[Tensor, Tensor, Tensor]  # samples that a critic is fitted on, rea
 
 
 def _network_piece(
-    model: Classifier, block: int, data: Data, where: Where, prior: Tensor, how: Fitting, draw: int
-) -> Piece:
+    model: Classifier, block: int, data: Data, where: Where, prior: Tensor, how: Fitting, draw: int,
+    others: Tensor | None,
+) -> Piece:  # fmt: skip
     start, (inside, outside, own) = time.perf_counter(), where
     with seeded(draw):
-        scores, course = fit_network(model, block, data, inside, outside, prior, how)
+        scores, course = fit_network(model, block, data, inside, outside, prior, how, others)
     return Piece(block, outside, own, {"network": scores}, {}, course, time.perf_counter() - start)
 
 
