@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 
 import pytest
 
@@ -113,10 +114,23 @@ def test_further_curves_are_of_the_same_models_under_names_of_their_own(stripes,
     as_cifar10(stripes, monkeypatch)
     first, curves = (BUILT_IN[name]("data:DIR", "class:2") for name in ("small", "small-curves"))
     assert not {row.name for row in first.rows} & {row.name for row in curves.rows}
-    assert [row.made.method for row in first.rows] == [row.made.method for row in curves.rows]
-    assert [row.made.seed for row in first.rows] == [row.made.seed for row in curves.rows]
+    made = [row.made for row in first.rows if row.draw == 0]
+    assert [each.method for each in made] == [row.made.method for row in curves.rows]
+    assert [each.seed for each in made] == [row.made.seed for row in curves.rows]
     labels = [measure.label for measure in curves.measures]
-    assert labels == ["information-1-1", "information-1-5", "information-10-percent-5-blocks"]
+    ratios = ["information-1-1", "information-1-5", "information-10-percent-5-blocks"]
+    assert labels == [*ratios, "information-all"]
+    assert [measure.label for measure in BUILT_IN["tiny-curves"](forget="class:2").measures] == ratios
+
+
+def test_a_small_study_unlearns_with_two_seeds_and_trains_each_reference_once(stripes, monkeypatch):
+    as_cifar10(stripes, monkeypatch)
+    rows = BUILT_IN["small"]("data:DIR", "class:2").rows
+    numbers = Counter(row.label for row in rows)
+    once = {"Original", "Retrain", "Retrain 2", "Retrain 3", "Random"}
+    assert {label for label, n in numbers.items() if n == 1} == once
+    assert {n for label, n in numbers.items() if label not in once} == {2}
+    assert len({row.made.seed for row in rows if row.label == "FT"}) == 2
 
 
 @pytest.mark.parametrize("network", ["resnet18", "resnet50", "vit"])

@@ -12,7 +12,16 @@ import typer
 from residua.cli.console import out as console
 from residua.cli.console import say, show
 from residua.cli.preparing import with_preprocessing
-from residua.cli.study_choice import Data, Forget, Method, Name, Seeds, TrajectoryOption, chosen_study
+from residua.cli.study_choice import (
+    Data,
+    Draws,
+    Forget,
+    Method,
+    Name,
+    Seeds,
+    TrajectoryOption,
+    chosen_study,
+)
 from residua.cli.words import AsJson, OurNetwork, PluginOption, command_line
 from residua.errors import InputError
 from residua.files import check_place
@@ -47,6 +56,7 @@ def run(
     out: Out,
     method: Method = None,
     seeds: Seeds = None,
+    draws: Draws = None,
     data: Data = None,
     forget: Forget = None,
     network: OurNetwork = None,
@@ -81,7 +91,7 @@ def run(
     from residua.texts import seconds_of
 
     check_place(out / "study.json")
-    study = chosen_study(name, method, seeds, data, forget, network, trajectory)
+    study = chosen_study(name, method, seeds, draws, data, forget, network, trajectory)
     with following() as progress:
         finished = conducting.run(
             study,
@@ -111,6 +121,7 @@ def plan(
     out: Out,
     method: Method = None,
     seeds: Seeds = None,
+    draws: Draws = None,
     data: Data = None,
     forget: Forget = None,
     network: OurNetwork = None,
@@ -123,7 +134,9 @@ def plan(
     """What `study run` would make, what is there already, and what it will cost, judging by what was measured."""
     from residua.study import looking
 
-    planned = looking.plan(chosen_study(name, method, seeds, data, forget, network, trajectory), out, device)
+    planned = looking.plan(
+        chosen_study(name, method, seeds, draws, data, forget, network, trajectory), out, device
+    )
     if as_json:
         console.print_json(json.dumps(dataclasses.asdict(planned)))
         return

@@ -27,6 +27,10 @@ Seeds = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option(min=1, help="Number of seeds (0, 1, ...); by default the study's own."),
 ]
+Draws = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option(min=1, help="Number of unlearning seeds of each Original; by default the study's own."),
+]
 Data = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--data", metavar="NAME[:DIR]", help="Data of a built-in study."),
@@ -48,6 +52,7 @@ def chosen_study(
     name: str,
     method: list[str] | None,
     seeds: int | None,
+    draws: int | None,
     data: str | None,
     forget: str | None,
     network: str | None = None,
@@ -77,6 +82,8 @@ def chosen_study(
         study = dataclasses.replace(study, trajectories=True)
     if seeds is not None:
         study = dataclasses.replace(study, seeds=range(seeds))
+    if draws is not None:
+        study = dataclasses.replace(study, draws=draws)
     if method:
         from residua.unlearn import find
 

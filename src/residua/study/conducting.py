@@ -15,6 +15,7 @@ from residua.nested import differences
 from residua.record import Record
 from residua.study import looking
 from residua.study.cells import Cell, Context
+from residua.study.compacting import compact
 from residua.study.computing import How, conduct
 from residua.study.definition import PlannedRow, Study
 from residua.study.jobs import Tell
@@ -65,6 +66,7 @@ class _Records:
     def _write(self, row: PlannedRow, results: Mapping[Cell, Result]) -> None:
         manifest = self.facts[row.made.task]["manifest"]
         record = row.record(results, self.store, self.study.scale, manifest)
+        record = compact(record) if self.study.compact else record
         path = self.place / f"{record.name}.json"
         if _hash_in(path) != record.sha256:
             record.write(self.place)

@@ -20,7 +20,7 @@ from residua.study.cells import Cell, Measurement, Training, Unlearning
 from residua.study.store import Result, Store
 from residua.texts import slug
 from residua.training.pretraining import Pretraining
-from residua.unlearn import Unlearner, traits
+from residua.unlearn import Original, Unlearner, traits
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,11 @@ class Study:
 
     `tasks` and `networks` go by names; a network is the arguments of `networks.build`. `pretraining` trains every
     Original, and `methods` are what is done to it; both may be functions of (task, network) where hyperparameters
-    depend on them. `seeds` number the Originals. `draws` repeats every unlearning with so many seeds. `estimation`,
+    depend on them. `seeds` number the Originals. `draws` repeats every unlearning of each with so many seeds. `estimation`,
     if it is given, is the seed of every measure that has one. `trajectories` also reads UA, RA and TA after every epoch
     of every method, into the records. A method that cannot do a task is left out of it. `prefix` begins the names of its
-    rows, so that records of two studies can be in one folder.
+    rows, so that records of two studies can be in one folder. `compact` records keep what tables and figures need, in a
+    tenth of the space (`compacting.py`).
     """
 
     tasks: Mapping[str, ForgetTask]
@@ -63,6 +64,7 @@ class Study:
     scale: str = "custom"
     name: str = "study"
     prefix: str = ""
+    compact: bool = False
 
     def __post_init__(self) -> None:
         for part in ("tasks", "networks", "measures", "seeds"):
@@ -147,7 +149,9 @@ class Study:
             own = traits(row.method)
             if task.scenario not in own.scenarios:
                 continue
-            for draw in range(self.draws):
+            # What is made from nothing is not unlearning, and Original itself is always the same.
+            once = own.from_scratch or isinstance(row.method, Original)
+            for draw in range(1 if once else self.draws):
                 number = row.draw + draw
                 seed_of = seeding.from_scratch if own.from_scratch else seeding.unlearning
                 label = row.label if draw == 0 else f"{row.label} draw {draw}"

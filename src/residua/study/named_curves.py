@@ -22,4 +22,4 @@ class NamedCurve(InformationCurve):
         ratio = "" if self.ratio == "all" else slug(self.ratio.replace("%", " percent").replace(":", "-"))
         blocks = "" if self.last is None else f"{self.last}-blocks"
         protocol = "paper" if self.protocol == "paper" else ""
-        return "-".join(part for part in ("information", protocol, ratio, blocks) if part)
+        return "-".join(["information", *([part for part in (protocol, ratio, blocks) if part] or ["all"])])

@@ -46,7 +46,8 @@ EVERYTHING: tuple[Measure, ...] = (
 # Blocks of our networks, the most that a curve can have.
 DEPTH = {"resnet18": 5, "resnet50": 6, "vit": 12}
 # Forget : retain, and the paper's tenth of the retained data.
-RATIOS = ("1:1", "1:5", "10%")
+TENTH = "10%"
+RATIOS = ("1:1", "1:5", TENTH)
 
 
 def network_fields(
@@ -130,10 +131,13 @@ def every_method(
     )
 
 
-def curves_of(network: str) -> tuple[Measure, ...]:
-    """Further curves of a model: at the ratios of the paper's figure, and of every block on a tenth of the retained data."""
-    most = DEPTH[network]
-    curves = [NamedCurve(ratio=ratio, last=most if ratio == "10%" else None) for ratio in RATIOS]
+def curves_of(network: str, main: str = "all") -> tuple[Measure, ...]:
+    """Further curves of a model: at the ratios of the paper's figure, and of every block on a tenth of the retained data.
+
+    `main` is the ratio of the study whose models they are; where it is not `all`, that is among them.
+    """
+    most, ratios = DEPTH[network], RATIOS if main == "all" else (*RATIOS, "all")
+    curves = [NamedCurve(ratio=ratio, last=most if ratio == TENTH else None) for ratio in ratios]
     return tuple(cast(Measure, curve) for curve in curves)  # their label is a property
 
 
@@ -162,7 +166,8 @@ class Preset:
 
     `references` is the number of Retrains that Original is compared with. `recipes` are those of the scale (ours) or
     the paper's, unchanged (verbatim). `curves` is a study of further curves of the same models: in the same folder
-    it finds them, and its records stand beside theirs.
+    it finds them, and its records stand beside theirs. `ratio` is the share of retained data that its curve takes; `draws`
+    is the number of unlearning seeds of each Original.
     """
 
     name: str
@@ -174,6 +179,8 @@ class Preset:
     references: int = 1
     recipes: Literal["ours", "verbatim"] = "ours"
     curves: bool = False
+    ratio: str = "all"
+    draws: int = 1
 
     def __call__(
         self,
@@ -184,18 +191,20 @@ class Preset:
     ) -> Study:
         task = self._task(data, forget, network, tell)
         name = self.network or network or NETWORK
-        first: tuple[Measure, ...] = (InformationCurve(), *EVERYTHING)
+        first: tuple[Measure, ...] = (InformationCurve(ratio=self.ratio), *EVERYTHING)
         first += critics_of_paper(name) if self.scale == "full" and name in DEPTH else ()
         return Study(
             tasks={task.dataset: task},
             networks={name: network_for(task, self.scale, name)},
             pretraining=trained_at(self.scale),
             methods=self._methods,
-            measures=curves_of(name) if self.curves else first,
+            measures=curves_of(name, self.ratio) if self.curves else first,
             seeds=range(self.seeds),
             scale=self.scale if self.recipes == "ours" else f"{self.scale}-{self.recipes}",
             name=self.name,
             prefix="curves-" if self.curves else "",
+            draws=self.draws,
+            compact=self.scale == "small",
         )
 
     def _task(self, data: str | None, forget: str | None, network: str | None, tell: Tell) -> ForgetTask:
@@ -253,9 +262,9 @@ BUILT_IN: dict[str, Preset] = {
     for preset in (
         Preset("tiny", "tiny", "fashion-sample", references=3),
         Preset("tiny-curves", "tiny", "fashion-sample", references=3, curves=True),
-        Preset("small", "small", "cifar10", references=3),
-        Preset("small-curves", "small", "cifar10", references=3, curves=True),
-        Preset("small-verbatim", "small", "cifar10", references=3, recipes="verbatim"),
+        Preset("small", "small", "cifar10", references=3, ratio=TENTH, draws=2),
+        Preset("small-curves", "small", "cifar10", references=3, ratio=TENTH, curves=True),
+        Preset("small-verbatim", "small", "cifar10", references=3, ratio=TENTH, recipes="verbatim"),
         *_papers(),
     )
 }

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import residua as rs
+from residua.compare import readings_of
+from residua.compare.shares import idi_value
+from residua.measure import ForgetOutputs, InformationCurve, Membership, Representation
+from residua.study.compacting import STEPS
+from residua.study.definition import Row, Study
+from residua.unlearn import HeadDistillation, Original, Retrain
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture
+def records(stripes, stripes_training, tmp_path):
+    """The records of one study, whole and compact, from the same cells."""
+    study = Study(
+        tasks={"stripes": rs.forget_classes(stripes, 2)},
+        networks={"resnet18": {"network": "resnet18", "width": 4, "channels": 1, "classes": 4}},
+        pretraining=stripes_training,
+        methods=[Original(), Retrain(stripes_training), Row("HD", HeadDistillation(epochs=1, crop=0))],
+        measures=[
+            InformationCurve(steps=5, rounds=1, batch=32),
+            ForgetOutputs(),
+            Membership(),
+            Representation(),
+        ],
+    )
+    return {
+        compact: {
+            record.name.removeprefix("seed0-"): record
+            for record in dataclasses.replace(study, compact=compact).run(tmp_path).records
+        }
+        for compact in (False, True)
+    }
+
+
+def idis(records, family=None):
+    curves = {name: readings_of(record)["information"] for name, record in records.items()}
+    return [
+        idi_value(
+            curves[name], original=curves["original"], reference=curves["retrain"], last=1, family=family
+        )
+        for name in ("original", "hd", "retrain")
+    ]
+
+
+def test_a_compact_record_says_what_the_whole_one_says(records):
+    for name, whole in records[False].items():
+        small = records[True][name]
+        assert small.readings == whole.readings
+        assert (small.seeds, small.command, small.method) == (whole.seeds, whole.command, whole.method)
+    for family in (None, "linear", "network", "nonlinear"):
+        assert idis(records[True], family) == pytest.approx(idis(records[False], family), abs=1e-3)
+    assert idis(records[True])[1] == 1.0
+
+
+def test_what_is_left_out_is_what_no_table_reads(records):
+    whole, small = records[False]["hd"].arrays, records[True]["hd"].arrays
+    gone = whole.keys() - small.keys()
+    assert gone
+    assert all(
+        name.startswith("representation.")
+        or name.endswith(("MIA.forget", "information.index", "information.test_labels"))
+        for name in gone
+    )
+    terms = small["information.terms"][0].astype(float)
+    assert np.abs(terms - whole["information.terms"][0].astype(float)).max() <= 1 / STEPS
+    assert len(np.unique(np.round((terms[0, 0] - terms[0, 0, 0]) * STEPS, 2) % 1)) <= 2, (
+        "few values, small files"
+    )
+
+
+def test_outputs_of_many_samples_are_thinned_evenly():
+    from residua.study.compacting import OUTPUTS, _smaller
+
+    many = np.arange(3 * OUTPUTS + 1, dtype=np.float32)[:, None]
+    kept = _smaller("outputs.log_probabilities", many)
+    assert len(kept) <= OUTPUTS
+    assert set(np.diff(kept[:, 0])) == {4.0}
+    assert len(_smaller("outputs.random", many[:OUTPUTS])) == OUTPUTS
