@@ -4,7 +4,8 @@ A study of many models on large data would leave megabytes for each. A compact r
 
 - terms of a curve: of the first family (the stack) each sample's, to 1/256 nats and with the mean unchanged; of the other
   families the mean of each block alone, so that IDI by family can be told, but not its interval; of test images the means;
-- of outputs on the forget set those of at most `OUTPUTS` samples, evenly chosen;
+- of outputs on the forget set those of at most `OUTPUTS` samples, evenly chosen; those of the random network, which are the
+  same in every record, only in what is computed from them: ZRF becomes a value;
 - of attacks the curve of false and true positives, not the score of every sample;
 - nothing of the pooled features of samples, which verdicts compare, nor where the samples stand in the data.
 
@@ -17,26 +18,38 @@ import re
 
 import numpy as np
 
+from residua.compare import zrf
 from residua.record import Record
 
 STEPS = 256  # of a nat
 OUTPUTS = 500
 DROPPED = re.compile(r"representation\..*|.*MIA\.forget|information[^.]*\.(index|test_labels)")
+SAID, RANDOM = "outputs.log_probabilities", "outputs.random"
 TERMS = re.compile(r"information[^.]*\.(test_)?terms")
 
 
 def compact(record: Record) -> Record:
     """The same record with fewer arrays; its values, settings, seeds and command stay."""
+    record = without_random_outputs(record)
     arrays = {
         name: _smaller(name, array) for name, array in record.arrays.items() if not DROPPED.fullmatch(name)
     }
     return record.model_copy(update={"arrays": arrays})
 
 
+def without_random_outputs(record: Record) -> Record:
+    """The same record with ZRF among its values instead of the random network's outputs."""
+    if RANDOM not in record.arrays:
+        return record
+    said = record.readings["outputs"] | {"ZRF": zrf(record.arrays[SAID], record.arrays[RANDOM])}
+    arrays = {name: array for name, array in record.arrays.items() if name != RANDOM}
+    return record.model_copy(update={"readings": record.readings | {"outputs": said}, "arrays": arrays})
+
+
 def _smaller(name: str, array: np.ndarray) -> np.ndarray:
     if match := TERMS.fullmatch(name):
         return _terms(array, samples=not match[1])
-    if name in ("outputs.log_probabilities", "outputs.random"):
+    if name == SAID:
         return array[:: max(1, -(-len(array) // OUTPUTS))]
     return array
 
