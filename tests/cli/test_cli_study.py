@@ -8,6 +8,7 @@ import json
 import pytest
 
 from residua.cli import main
+from residua.study import conducting
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -74,6 +75,16 @@ def test_a_study_is_planned_run_looked_at_and_kept_in_order(run):
     assert "files with" in run("prune")[1]
     assert "0 files" in run("prune", "--dry-run")[1]
     assert "0 cells computed, 14 found" in run("run", "--jobs", "1", "--seeds", "2", epochs=2)[2]
+
+
+def test_unlearning_is_repeated_with_other_seeds_and_what_starts_from_nothing_is_not(run, monkeypatch):
+    kept = []
+    monkeypatch.setattr(conducting, "compact", lambda record: kept.append(record.name) or record)
+    planned = json.loads(run("plan", "--json", "--draws", "2")[1])
+    assert planned["missing"] == {"train": 1, "unlearn": 4, "measure": 4}
+    code, _, err = run("run", "--jobs", "1", "--draws", "2", "--compact")
+    assert code == 0, err
+    assert set(kept) == {"seed0-original", "seed0-retrain", "seed0-hd", "seed0-hd-draw-1"}
 
 
 def test_a_page_is_drawn_again_only_where_something_has_changed(run, tmp_path):

@@ -78,6 +78,14 @@ def run(
         str, typer.Option(metavar="TIME", help="How often a training that takes long keeps its state.")
     ] = "2m",
     trajectory: TrajectoryOption = False,
+    compact: Annotated[
+        bool,
+        typer.Option(
+            "--compact",
+            help="Records of a tenth of the size: all values, but of samples only what tables and figures need. "
+            "Small studies always do.",
+        ),
+    ] = False,
 ) -> None:
     """Make and measure what is missing; the same command resumes.
 
@@ -92,6 +100,7 @@ def run(
 
     check_place(out / "study.json")
     study = chosen_study(name, method, seeds, draws, data, forget, network, trajectory)
+    study = dataclasses.replace(study, compact=True) if compact else study
     with following() as progress:
         finished = conducting.run(
             study,
