@@ -198,6 +198,10 @@ def test_a_search_is_recorded_and_reads_idi_when_it_is_over(task, start, tmp_pat
     assert [(t.number, t.fields, t.gap) for t in without] == [(t.number, t.fields, t.gap) for t in tried], (
         "IDI decides nothing"
     )
+    kept, none = (len(list((tmp_path / name / "models").iterdir())) for name in ("", "other"))
+    assert kept == none + 2
+    later = tune(FT, task, start, out=tmp_path / "other", trials=2, epochs=1, measure=quick)
+    assert later == tried, "models that were not kept are made again"
 
 
 @pytest.mark.slow

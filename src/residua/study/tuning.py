@@ -125,8 +125,8 @@ def tune(
 
     The method's own values come first, where they are in range: nobody should end with less. The others are drawn
     from the `ranges` of its fields by Optuna's TPE. TA is that of the `validation` share of the training data, which no
-    model sees. With `measure` the choices within one point of the best are made again when the search is over, and
-    their IDI is read. Everything is kept in `out`, finished trials too, and `out/records` has a record of the
+    model sees. With `measure` models are kept, and when the search is over the IDI of all choices within one point of
+    the best is read. Everything is kept in `out`, finished trials too, and `out/records` has a record of the
     search. `how` are the fields of `computing.How`.
     """
     if trials < 1:
@@ -140,7 +140,7 @@ def tune(
     given = start.original if isinstance(start, Given) else None
     context = Context({TASK: task}, options.device, original=given)
     with conductor(Path(out), context, context.task_facts(), options) as compute:
-        trying = _Trials(method, start, seed, compute)
+        trying = _Trials(method, start, seed, compute, keep=measure is not None)
         tried = _searched(search, trying, drawn_from, trials, report)
         tried.sort(key=lambda trial: trial.gap)
         if measure is not None:
@@ -187,8 +187,10 @@ def _searched(
 class _Trials:
     """Makes choices into cells and cells into trials; those of earlier calls stay part of the run."""
 
-    def __init__(self, method: Unlearner, start: Start | Given, seed: int, compute: Conductor) -> None:
-        self.method, self.start, self.seed, self.compute = method, start, seed, compute
+    def __init__(
+        self, method: Unlearner, start: Start | Given, seed: int, compute: Conductor, keep: bool
+    ) -> None:
+        self.method, self.start, self.seed, self.compute, self.keep = method, start, seed, compute, keep
         self.failures: dict[str, str] = {}
         self._tried = 0
         self._cells: list[Cell] = []
@@ -236,16 +238,12 @@ class _Trials:
             yield Trial(number, fields, gap(values, self.aim) if values else WORST, values)
 
     def read(self, tried: list[Trial], measure: InformationCurve, store: Store) -> list[Trial]:
-        """The trials, those within one point of the best with their IDI. Their models are made again, which is no search."""
+        """The trials, those within one point of the best with their IDI."""
         near = near_best(tried)
         seed = seeding.unlearning(self.seed)
         rows = {"original": Unlearning(f"seed{self.seed}-original", TASK, self.network, Original(), seed, self._parents),
                 "retrain": self._retrain}  # fmt: skip
-        for trial in near:
-            cell = self._cell(trial.number, trial.fields)
-            rows[str(trial.number)] = Unlearning(
-                f"{cell.name}-model", TASK, self.network, cell.method, seed, self._parents
-            )
+        rows |= {str(trial.number): self._cell(trial.number, trial.fields) for trial in near}
         asked = {key: Measurement(f"{row.name}/{measure.label}", measure, row) for key, row in rows.items()}
         run = self.compute([*self._cells, *rows.values(), *asked.values()])
         self.failures |= {cell.name: why for cell, why in run.failures.items()}
@@ -261,7 +259,9 @@ class _Trials:
         name = f"seed{self.seed}-{slug(self.method.label)}-trial{number}"
         chosen = dataclasses.replace(self.method, **fields)  # type: ignore[type-var]
         seed = seeding.unlearning(self.seed)
-        return Trying(name, TASK, self.network, chosen, seed, self._parents, weights=self._weights)
+        return Trying(
+            name, TASK, self.network, chosen, seed, self._parents, weights=self._weights, keep=self.keep
+        )
 
 
 def _search(method: Unlearner, drawn_from: Mapping[str, Range], seed: int) -> Any:
