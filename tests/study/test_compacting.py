@@ -17,16 +17,17 @@ from residua.unlearn import HeadDistillation, Original, Retrain
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.fixture
-def records(stripes, stripes_training, tmp_path):
+@pytest.fixture(scope="module")
+def records(stripes, stripes_training, tmp_path_factory):
     """The records of one study, whole and compact, from the same cells."""
+    out = tmp_path_factory.mktemp("study")
     study = Study(
         tasks={"stripes": rs.forget_classes(stripes, 2)},
         networks={"resnet18": {"network": "resnet18", "width": 4, "channels": 1, "classes": 4}},
         pretraining=stripes_training,
         methods=[Original(), Retrain(stripes_training), Row("HD", HeadDistillation(epochs=1, crop=0))],
         measures=[
-            InformationCurve(steps=5, rounds=1, batch=32),
+            InformationCurve(last=1),
             ForgetOutputs(),
             Membership(),
             Representation(),
@@ -35,7 +36,7 @@ def records(stripes, stripes_training, tmp_path):
     return {
         compact: {
             record.name.removeprefix("seed0-"): record
-            for record in dataclasses.replace(study, compact=compact).run(tmp_path).records
+            for record in dataclasses.replace(study, compact=compact).run(out).records
         }
         for compact in (False, True)
     }
@@ -44,9 +45,7 @@ def records(stripes, stripes_training, tmp_path):
 def idis(records, family=None):
     curves = {name: readings_of(record)["information"] for name, record in records.items()}
     return [
-        idi_value(
-            curves[name], original=curves["original"], reference=curves["retrain"], last=1, family=family
-        )
+        idi_value(curves[name], original=curves["original"], reference=curves["retrain"], family=family)
         for name in ("original", "hd", "retrain")
     ]
 
