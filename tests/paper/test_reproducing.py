@@ -94,6 +94,15 @@ def test_a_network_is_never_taken_for_another(shelf):
         assert chosen_group(shelf, case_of("tab:single_class_cifar10", setting)) is None
 
 
+def test_a_few_methods_of_a_larger_scale_do_not_hide_all_of_a_smaller_one():
+    few = [make_record(label, scale="small") for label in ("Original", "Retrain", "COLA")]
+    many = [make_record(label, scale="small-verbatim") for label in KEPT]
+    case = case_of("tab:main_baseline", "CIFAR-10 (single class)")
+    assert chosen_group(shelved([*few, *many]), case).scale == "small-verbatim"
+    assert chosen_group(shelved([*few, *many]), case, "small").scale == "small"
+    assert chosen_group(shelved(few), case).scale == "small"
+
+
 def test_blocks_references_and_families_need_no_fitting(shelf):
     made = reproduce("diverse_idi_model", shelf)
     for n in ("IDI full", "IDI n=1", "IDI n=4"):

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from residua.errors import InputError
-from residua.paper.labels import BLOCKS, DATASETS, LAST, NETWORKS, TRIALS, WIDTH
+from residua.paper.labels import BLOCKS, DATASETS, LAST, NETWORKS, THIRTEEN, TRIALS, WIDTH
 from residua.paper.shelf import Group, Shelf, best_first
 
 # From the one that says most of the paper to the one that says least. `small-verbatim` has the paper's learning rates,
@@ -83,7 +83,7 @@ def _network(table: str, setting: str) -> str:
 
 
 def chosen_group(shelf: Shelf, case: Case, scale: str | None = None) -> Group | None:
-    """The records that stand for this case: of the scale that was asked for, or of the one that says most."""
+    """The records that stand for this case: of the scale that was asked for, or of the largest that has most of the methods."""
     if scale is not None and scale not in SCALES:
         raise InputError(f"scale {scale!r} is unknown; choose one of {', '.join(SCALES)}")
     fitting = [
@@ -92,7 +92,12 @@ def chosen_group(shelf: Shelf, case: Case, scale: str | None = None) -> Group | 
         if case.fits(group, group.scale) and group.labelled("Original")
     ]
     fitting.sort(key=lambda group: (SCALES.index(group.scale), group.dataset != case.dataset))
-    return fitting[0] if fitting else None
+    most = [
+        group
+        for group in fitting
+        if sum(bool(group.labelled(label)) for label in THIRTEEN) > len(THIRTEEN) / 2
+    ]
+    return next(iter(most or fitting), None)
 
 
 def differences(case: Case, group: Group) -> list[str]:
