@@ -231,10 +231,15 @@ def idi_on_cifar10(folder: str) -> dict[str, float]:
 
 
 def test_the_estimator_on_cifar10():
-    read = {r.name: r.readings["information"] for r in records("cifar10-idi")}
-    assert abs(idi_on_cifar10("cifar10-idi")["further-retrain"]) <= 0.1
-    assert idi_on_cifar10("cifar10-idi")["random"] < -0.7
-    assert read["original"]["I5"] >= 1.3 * read["reference"]["I5"]
+    (further,), (random,) = (
+        of_control(label, "cifar10-controls") for label in ("Further Retrain", "Random")
+    )
+    assert abs(further.idi.value) <= 0.1
+    assert random.idi.value < -0.7
+    curves = further.curves
+    last = max(curves["original"].blocks, key=int)
+    for role in ("reference", "reference2", "reference3"):
+        assert curves["original"].blocks[last] >= 1.3 * curves[role].blocks[last]
 
 
 def test_other_coordinates_read_the_same_on_cifar10():
@@ -259,7 +264,7 @@ def test_the_papers_critic_was_run_on_cifar10():
     assert "a sample that it was fitted on" in table.note
     assert (
         "a sample that it has not seen"
-        in information_table(records("cifar10-idi"), reference="Reference").note
+        in information_table(records("cifar10-invariance"), reference="Reference").note
     )
 
 
@@ -293,10 +298,10 @@ def test_small_recipes_come_near_retrain_on_random_samples():
 
 
 def test_on_cifar10_too_what_separates_methods_is_inside():
-    of = idi_on_cifar10("cifar10-idi")
-    assert of["hd"] == 1
-    assert of["rl"] > 0.6
-    assert of["cola"] < of["rl"] - 0.3
+    (hd,), (rl,), (cola,) = (of_control(label, "cifar10-controls") for label in ("HD", "RL", "COLA"))
+    assert hd.idi.value == 1
+    assert rl.idi.value > 0.6
+    assert cola.idi.value < rl.idi.value - 0.3
 
 
 def test_a_study_that_was_killed_forty_times_has_the_table_of_one_that_was_not():
