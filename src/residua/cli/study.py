@@ -13,6 +13,7 @@ from residua.cli.console import out as console
 from residua.cli.console import say, show
 from residua.cli.preparing import with_preprocessing
 from residua.cli.study_choice import (
+    CompactOption,
     Data,
     Draws,
     Forget,
@@ -78,14 +79,7 @@ def run(
         str, typer.Option(metavar="TIME", help="How often a training that takes long keeps its state.")
     ] = "2m",
     trajectory: TrajectoryOption = False,
-    compact: Annotated[
-        bool,
-        typer.Option(
-            "--compact",
-            help="Records of a tenth of the size: all values, but of samples only what tables and figures need. "
-            "Small studies always do.",
-        ),
-    ] = False,
+    compact: CompactOption = False,
 ) -> None:
     """Make and measure what is missing; the same command resumes.
 
@@ -99,8 +93,7 @@ def run(
     from residua.texts import seconds_of
 
     check_place(out / "study.json")
-    study = chosen_study(name, method, seeds, draws, data, forget, network, trajectory)
-    study = dataclasses.replace(study, compact=True) if compact else study
+    study = chosen_study(name, method, seeds, draws, data, forget, network, trajectory, compact)
     with following() as progress:
         finished = conducting.run(
             study,

@@ -45,6 +45,14 @@ TrajectoryOption = Annotated[
         "--trajectory", help="Also read UA, RA and TA after every epoch of every method; the page shows them."
     ),
 ]
+CompactOption = Annotated[
+    bool,
+    typer.Option(
+        "--compact",
+        help="Records of a tenth of the size: all values, but of samples only what tables and figures need. "
+        "Small studies always do.",
+    ),
+]
 ALWAYS = ("Original", "Retrain")
 
 
@@ -57,6 +65,7 @@ def chosen_study(
     forget: str | None,
     network: str | None = None,
     trajectory: bool = False,
+    compact: bool = False,
 ) -> Any:
     """A built-in study or that of a file, cut down to what was asked for."""
     from residua.study.definition import Row, Study
@@ -80,6 +89,8 @@ def chosen_study(
         )
     if trajectory:
         study = dataclasses.replace(study, trajectories=True)
+    if compact:
+        study = dataclasses.replace(study, compact=True)
     if seeds is not None:
         study = dataclasses.replace(study, seeds=range(seeds))
     if draws is not None:
