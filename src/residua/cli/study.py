@@ -19,6 +19,7 @@ from residua.cli.study_choice import (
     Forget,
     Method,
     Name,
+    Out,
     Seeds,
     TrajectoryOption,
     chosen_study,
@@ -34,9 +35,6 @@ app = typer.Typer(no_args_is_help=True, context_settings={"help_option_names": [
 @app.callback()
 def study() -> None:
     """Run settings x methods x seeds with one command, and resume after any interruption."""
-
-
-Out = Annotated[Path, typer.Option(help="Folder of the study: cells, models, records.")]
 
 
 def _there(folder: Path) -> Path:
@@ -136,9 +134,8 @@ def plan(
     """What `study run` would make, what is there already, and what it will cost, judging by what was measured."""
     from residua.study import looking
 
-    planned = looking.plan(
-        chosen_study(name, method, seeds, draws, data, forget, network, trajectory), out, device
-    )
+    study = chosen_study(name, method, seeds, draws, data, forget, network, trajectory)
+    planned = looking.plan(study, out, device)
     if as_json:
         console.print_json(json.dumps(dataclasses.asdict(planned)))
         return

@@ -27,6 +27,7 @@ Seeds = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option(min=1, help="Number of seeds (0, 1, ...); by default the study's own."),
 ]
+Out = Annotated[Path, typer.Option(help="Folder of the study: cells, models, records.")]
 Draws = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option(min=1, help="Number of unlearning seeds of each Original; by default the study's own."),
