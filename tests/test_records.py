@@ -17,7 +17,7 @@ from residua.record import Record, describe
 from residua.report import AuditReport, information_table, verdict_table
 from residua.report.calibration import bars_missed
 from residua.report.controls import KNOWING
-from residua.training.recipes import unlearning
+from residua.training.recipes import UNLEARNING, unlearning
 from residua.unlearn import find
 
 RECORDS = Path(__file__).parent.parent / "records"
@@ -222,6 +222,23 @@ def test_random_samples_are_forgotten_as_if_never_seen():
     assert gap["COLA+"] < gap["Original"], "who does nothing is near Retrain too"
 
 
+def test_verbatim_recipes_are_the_papers():
+    theirs = UNLEARNING["class"]["cifar10"]["resnet18"]
+    found = {r.method.label: r for r in records("cifar10-small-verbatim")}
+    assert found.keys() >= {"Original", "Retrain", "Retrain 2", "Retrain 3", "Random", "HD"}
+    for label in found.keys() & theirs.keys():
+        assert {name: found[label].method.fields[name] for name in theirs[label]} == theirs[label]
+        assert found[label].setting.network["width"] == 16
+
+
+def test_the_estimator_on_a_tenth_of_the_retained_data_of_cifar10():
+    of = {name: idi("cifar10-small-verbatim", name) for name in ("HD", "Retrain 2", "Retrain 3", "Random")}
+    assert of["HD"] == [1]
+    assert abs(of["Retrain 2"][0]) <= 0.1
+    assert abs(of["Retrain 3"][0]) <= 0.1
+    assert of["Random"][0] < -0.7
+
+
 @cache
 def idi_on_cifar10(folder: str) -> dict[str, float]:
     """By name of the record."""
@@ -231,9 +248,7 @@ def idi_on_cifar10(folder: str) -> dict[str, float]:
 
 
 def test_the_estimator_on_cifar10():
-    (further,), (random,) = (
-        of_control(label, "cifar10-controls") for label in ("Further Retrain", "Random")
-    )
+    (further,), (random,) = (of_control(label, "cifar10-controls") for label in ("Further Retrain", "Random"))
     assert abs(further.idi.value) <= 0.1
     assert random.idi.value < -0.7
     curves = further.curves

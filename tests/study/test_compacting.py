@@ -57,6 +57,13 @@ def test_a_compact_record_says_what_the_whole_one_says(records):
         assert small.readings == whole.readings | {"outputs": whole.readings["outputs"] | {"ZRF": zrf}}
         assert compare.metrics(readings_of(small)).values["ZRF"] == zrf
         assert (small.seeds, small.command, small.method) == (whole.seeds, whole.command, whole.method)
+        rest = compare.metrics(
+            readings_of(small),
+            original=readings_of(records[True]["original"]),
+            reference=readings_of(records[True]["retrain"]),
+        )
+        assert {"JSD", "IDI"} <= rest.values.keys()
+        assert "keeps no pooled features" in rest.notes["CKA.reference"]
     for family in (None, "linear", "network", "nonlinear"):
         assert idis(records[True], family) == pytest.approx(idis(records[False], family), abs=1e-3)
     assert idis(records[True])[1] == 1.0

@@ -83,7 +83,9 @@ def cka(left: Reading, right: Reading, name: str = "CKA") -> Reading:
     """
     values, notes = {}, {}
     for side in ("forget", "retain"):
-        mine, theirs = left.arrays[f"{side}.index"], right.arrays[f"{side}.index"]
+        mine, theirs = (each.arrays.get(f"{side}.index") for each in (left, right))
+        if mine is None or theirs is None:
+            raise InputError("a compact record keeps no pooled features; compare the models in their store")
         if not np.array_equal(mine, theirs):
             raise InputError(
                 "two representations cannot be compared: they are of other samples; measure both on one task"
