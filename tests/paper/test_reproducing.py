@@ -94,6 +94,13 @@ def test_a_network_is_never_taken_for_another(shelf):
         assert chosen_group(shelf, case_of("tab:single_class_cifar10", setting)) is None
 
 
+def test_the_first_reference_is_retrain_itself_in_whatever_order_records_are_read():
+    made = [make_record(label) for label in ("Retrain 3", "Retrain 2", "Retrain", "Original")]
+    (group,) = shelved(made).groups
+    (original,) = group.labelled("Original")
+    assert [each.label for each in group.references_of(original)] == ["Retrain", "Retrain 2", "Retrain 3"]
+
+
 def test_a_few_methods_of_a_larger_scale_do_not_hide_all_of_a_smaller_one():
     few = [make_record(label, scale="small") for label in ("Original", "Retrain", "COLA")]
     many = [make_record(label, scale="small-verbatim") for label in KEPT]

@@ -98,10 +98,11 @@ class Group:
     def references_of(self, model: Model, label: str = "Retrain") -> list[Model]:
         """The models of this label with the same Original's seed; all of them where none has it.
 
-        For Retrain these are all the retrained models, `Retrain 2` and so on among them.
+        For Retrain these are all the retrained models, `Retrain 2` and so on after the first, whatever their files are called.
         """
         if label == "Retrain":
             own = [each for each in self.models if REFERENCES.fullmatch(each.label)]
+            own.sort(key=lambda each: (len(each.label), each.label))
         else:
             own = self.labelled(label)
         original = self.original_of(model)
