@@ -97,6 +97,26 @@ def test_validation_data_are_training_data_that_no_model_sees(stripes, kind):
     assert again.manifest()["sha256"] == inner.manifest()["sha256"]
 
 
+@pytest.mark.parametrize("kind", ["class", "random"])
+def test_a_part_of_the_training_data_leaves_the_validation_data_as_they_are(stripes, kind):
+    task = rs.forget_classes(stripes, 2) if kind == "class" else rs.forget_samples(stripes, 8)
+    whole, half = validation_task(task, 0.2), validation_task(task, 0.2, part=0.5)
+    assert half.test.index.tolist() == whole.test.index.tolist()
+    assert half.forget_test.index.tolist() == whole.forget_test.index.tolist()
+    for name in ("retain", "forget"):
+        some, all_of_them = (getattr(each, name) for each in (half, whole))
+        assert set(some.index.tolist()) < set(all_of_them.index.tolist())
+        for label in set(all_of_them.labels.tolist()):
+            of_label = int((all_of_them.labels == label).sum())
+            assert int((some.labels == label).sum()) == pytest.approx(of_label / 2, abs=0.5)
+
+
+@pytest.mark.parametrize("part", [0, 1.5, -1, 0.0001])
+def test_a_part_that_leaves_nothing_is_refused(task, part):
+    with pytest.raises(rs.InputError, match="part"):
+        validation_task(task, part=part)
+
+
 @pytest.mark.parametrize("share", [0, 1, -1, 0.001])
 def test_a_share_that_leaves_nothing_is_refused(task, share):
     with pytest.raises(rs.InputError, match="validation"):

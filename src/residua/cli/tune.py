@@ -85,6 +85,12 @@ def tuning(
     validation: Annotated[
         float, typer.Option(help="Share of the training data that is left out, and on which TA is read.")
     ] = SHARE,
+    part: Annotated[
+        float,
+        typer.Option(
+            help="Part of the other training data that the search takes: faster, and a guess for all of them."
+        ),
+    ] = 1.0,
     index: Annotated[
         bool,
         typer.Option("--idi", help="After the search, read IDI of all choices within one point of the best."),
@@ -118,7 +124,7 @@ def tuning(
     start: Given | Start
     if original is not None and reference is not None:
         model, retrain = (load_for(task, path, where, network, cuts, trust) for path in (original, reference))
-        aim = Accuracy()(retrain, validation_task(task, validation)).values
+        aim = Accuracy()(retrain, validation_task(task, validation, part=part)).values
         start = Given(model, dict(aim))
         name = str(model.architecture.get("network"))
     else:
@@ -137,6 +143,7 @@ def tuning(
                 high=high,
                 seed=seed,
                 validation=validation,
+                part=part,
                 measure=InformationCurve() if index else None,
                 scale=scale,
                 report=lambda trial: say(_line(trial)),

@@ -37,7 +37,7 @@ TASK = "tuned"
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """Where the values of one field are drawn from: whole numbers uniformly, others log-uniformly."""
+    """Where the values of one field are drawn from, log-uniformly: ten epochs rather than nine say little."""
 
     low: float
     high: float
@@ -48,7 +48,7 @@ class Range:
 
     def drawn(self, trial: Any, name: str) -> float:
         if self.whole:
-            return int(trial.suggest_int(name, int(self.low), int(self.high)))
+            return int(trial.suggest_int(name, int(self.low), int(self.high), log=True))
         return float(trial.suggest_float(name, self.low, self.high, log=True))
 
 
@@ -116,6 +116,7 @@ def tune(
     high: float | None = None,
     seed: int = 0,
     validation: float = SHARE,
+    part: float = 1,
     measure: InformationCurve | None = None,
     scale: str = "custom",
     report: Callable[[Trial], None] = lambda trial: None,
@@ -125,7 +126,7 @@ def tune(
 
     The method's own values come first, where they are in range: nobody should end with less. The others are drawn
     from the `ranges` of its fields by Optuna's TPE. TA is that of the `validation` share of the training data, which no
-    model sees. With `measure` models are kept, and when the search is over the IDI of all choices within one point of
+    model sees; `part` of the others is used. With `measure` models are kept, and when the search is over the IDI of all choices within one point of
     the best is read. Everything is kept in `out`, finished trials too, and `out/records` has a record of the
     search. `how` are the fields of `computing.How`.
     """
@@ -135,7 +136,7 @@ def tune(
         raise InputError("IDI of settings needs Retrain itself; let Original and Retrain be trained")
     drawn_from = ranges(method, epochs, low, high)
     search = _search(method, drawn_from, seed)
-    task = validation_task(task, validation)
+    task = validation_task(task, validation, part=part)
     options = _counting(How(**how), trials + (3 if isinstance(start, Start) else 0))
     given = start.original if isinstance(start, Given) else None
     context = Context({TASK: task}, options.device, original=given)
@@ -265,13 +266,17 @@ class _Trials:
 
 
 def _search(method: Unlearner, drawn_from: Mapping[str, Range], seed: int) -> Any:
-    """An Optuna study in memory, whose first choice are the method's own values, where they are in range."""
+    """An Optuna study in memory, whose first choice are the method's own values, where they are in range.
+
+    It learns from the first few at once: many searches are short, and Optuna's ten random choices would be all of them.
+    """
     try:
         import optuna
     except ImportError as error:
         raise InputError("tuning needs Optuna; install it with: pip install 'residua[tune]'") from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    search = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=seeding.search(seed)))
+    sampler = optuna.samplers.TPESampler(seed=seeding.search(seed), n_startup_trials=AT_ONCE)
+    search = optuna.create_study(sampler=sampler)
     own = {name: getattr(method, name) for name in drawn_from}
     if all(drawn_from[name].holds(value) for name, value in own.items()):
         search.enqueue_trial(own)

@@ -14,20 +14,25 @@ from residua.study import seeding
 SHARE = 0.1
 
 
-def validation_task(task: ForgetTask, share: float = SHARE, seed: int = 0) -> ForgetTask:
+def validation_task(task: ForgetTask, share: float = SHARE, seed: int = 0, part: float = 1) -> ForgetTask:
     """The same request on less data: `share` of each class's training examples is left out and becomes the test data.
 
     Neither Original nor Retrain of this task sees them, and the real test data are not part of it. Of forgotten
-    classes they are `forget_test`. Random samples to be forgotten stay as they are.
+    classes they are `forget_test`. Random samples to be forgotten stay as they are. Only `part` of each class's
+    other training examples is used, so that a search costs less; validation data are as many as without.
     """
     if not 0 < share < 1:
         raise InputError(f"the validation share is {share:g}, expected above 0 and below 1")
+    if not 0 < part <= 1:
+        raise InputError(f"the part of the training data is {part:g}, expected above 0 and up to 1")
     number = seeding.derived("validation", seed)
     retain, test = _parted(task.retain, share, number)
     if task.scenario == "class":
         forget, forget_test = _parted(task.forget, share, number)
     else:
         forget, forget_test = task.forget, task.retain.subset(torch.arange(0))
+    if part < 1:
+        retain, forget = (_parted(split, part, seeding.derived("part", seed))[1] for split in (retain, forget))
     return replace(task, retain=retain, test=test, forget=forget, forget_test=forget_test)
 
 
@@ -40,6 +45,6 @@ def _parted(split: Split, share: float, seed: int) -> tuple[Split, Split]:
         out[own[: round(share * len(own))]] = True
     if out.all() or not out.any():
         raise InputError(
-            f"{share:.0%} of {len(split)} examples cannot be left out for validation; choose another share"
+            f"{share:.0%} of {len(split)} training examples are none or all of them; choose another validation share or part"
         )
     return split.subset((~out).nonzero()[:, 0]), split.subset(out.nonzero()[:, 0])

@@ -26,7 +26,7 @@ class Setting:
     """What a field says about itself.
 
     A value is at least `least` and at most `most`, or strictly `above` and `below`. `tune` is the range that a
-    search may draw from, whole numbers uniformly and others log-uniformly; None keeps the field out of searches.
+    search may draw from, log-uniformly; None keeps the field out of searches.
     `stronger` says whether more of it, or less, unlearns more.
     """
 
