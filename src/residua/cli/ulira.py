@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, Optional
 
@@ -51,6 +52,14 @@ def ulira(
         Optional[Literal["example", "shared"]],  # noqa: UP045
         typer.Option(help="Each example's own, or one for all; by scale: shared, shared, example."),
     ] = None,
+    epochs: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            min=1,
+            help="Epochs of each shadow model; more of them memorise more.",
+            show_default="by scale: 12, 10, 300",
+        ),
+    ] = None,
     budget: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(metavar="TIME", help="Start nothing that would take longer: 90s, 10m, 2h, 3d."),
@@ -86,6 +95,8 @@ def ulira(
     name = network or NETWORK
     shape = network_fields(opened.classes, opened.shape, scale, name)
     training = pretraining(scale, opened.name, name)
+    if epochs is not None:
+        training = replace(training, epochs=epochs)
     recipes = unlearning(scale, "random", opened.name, name)
     labels = list(dict.fromkeys(find(label).label for label in method))
     if jobs is None:
