@@ -40,7 +40,9 @@ def small(stripes, stripes_training, monkeypatch):
     monkeypatch.setattr(presets, "WIDTH", {"tiny": 2})
     monkeypatch.setattr(controlling, "BESIDE", (rs.measure.Recovery(repeats=1),))
     monkeypatch.setattr(
-        controlling, "InformationCurve", lambda: rs.measure.InformationCurve(last=1, family="linear")
+        controlling,
+        "InformationCurve",
+        lambda ratio: rs.measure.InformationCurve(last=1, family="linear", ratio=ratio),
     )
     monkeypatch.setattr(importlib.import_module("residua.compare.information"), "DRAWS", 100)
 

@@ -160,3 +160,23 @@ def test_a_study_keeps_how_long_each_block_took(stripes, tmp_path):
     )
     (record,) = study.run(tmp_path).records
     assert record.seconds["information-1-blocks.block5"] > 0
+
+
+def test_controls_find_the_curves_of_a_small_study(stripes, monkeypatch):
+    """The same models and the same measure, so that verdicts on a study's models cost little."""
+    as_cifar10(stripes, monkeypatch)
+    study = BUILT_IN["small"]("data:DIR", "class:2")
+    (task,) = study.tasks.values()
+    audited = controls_study(task, scale="small", seeds=1, labels=["COLA"], ratio="10%")
+
+    def curves(of) -> dict:
+        return {
+            (row.label, row.made.seed): next(
+                c.measure for c in row.measurements if c.name.endswith("information")
+            )
+            for row in of.rows
+        }
+
+    there, asked = curves(study), curves(audited)
+    assert {label for label, _ in asked} == {"Original", "Retrain", "Retrain 2", "Retrain 3", "COLA"}
+    assert all(there[key] == measure for key, measure in asked.items())

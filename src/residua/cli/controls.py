@@ -48,6 +48,10 @@ def controls(
         Optional[list[str]],  # noqa: UP045 (typer reads it at run time)
         typer.Option(help="Only this control or method (and Original); may be repeated."),
     ] = None,
+    ratio: Annotated[
+        str,
+        typer.Option(help="Retain samples to keep: all, 1:5 (forget : retain) or 10%."),
+    ] = "all",
     margin: Annotated[
         Optional[float],  # noqa: UP045 (typer reads it at run time)
         typer.Option(help="Equivalence margin, as for `residua audit`."),
@@ -79,6 +83,7 @@ def controls(
             references=references,
             network=network,
             labels=method,
+            ratio=ratio,
             jobs=jobs,
             device=str(where),
             command=command_line(),

@@ -31,16 +31,17 @@ def controls(
     references: int = 3,
     network: str | None = None,
     labels: Sequence[str] | None = None,
+    ratio: str = "all",
     **how: Any,
 ) -> Finished:
     """Original, references, a further Retrain, Random, HD, cheats, deceivers and impostors, over seeds 0, 1, ...
 
     Partly honest ones are there besides: FT, a weak COLA (half of its epochs), and a true mixture. What cannot
     be done with a task that forgets samples is left out of it. `labels` are those to audit, if not all: names of
-    controls, or of methods with the recipes of this scale.
+    controls, or of methods with the recipes of this scale. `ratio` is the share of retained data that curves take.
     """
     study = controls_study(
-        task, scale=scale, seeds=seeds, references=references, network=network, labels=labels
+        task, scale=scale, seeds=seeds, references=references, network=network, labels=labels, ratio=ratio
     )
     return complete(study, run(study, out, **how))
 
@@ -53,6 +54,7 @@ def controls_study(
     references: int = 3,
     network: str | None = None,
     labels: Sequence[str] | None = None,
+    ratio: str = "all",
 ) -> Study:
     """The study that `controls` runs."""
     network = network or NETWORK
@@ -62,7 +64,7 @@ def controls_study(
         networks={network: network_for(task, scale, network)},
         pretraining=trained_at(scale),
         methods=rows if labels is None else _chosen(rows, labels, task, scale, network),
-        measures=(InformationCurve(), *NEEDED, *BESIDE),
+        measures=(InformationCurve(ratio=ratio), *NEEDED, *BESIDE),
         seeds=range(seeds) if isinstance(seeds, int) else seeds,
         scale=scale,
         name="controls",

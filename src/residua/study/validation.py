@@ -32,7 +32,9 @@ def validation_task(task: ForgetTask, share: float = SHARE, seed: int = 0, part:
     else:
         forget, forget_test = task.forget, task.retain.subset(torch.arange(0))
     if part < 1:
-        retain, forget = (_parted(split, part, seeding.derived("part", seed))[1] for split in (retain, forget))
+        retain, forget = (
+            _parted(split, part, seeding.derived("part", seed))[1] for split in (retain, forget)
+        )
     return replace(task, retain=retain, test=test, forget=forget, forget_test=forget_test)
 
 
