@@ -9,7 +9,7 @@ from residua.paper.cases import Case
 from residua.paper.quantities import Reader
 from residua.paper.results import results_page
 from residua.paper.shelf import open_shelf, shelved
-from residua.paper.statements import agreement, paper_idi, statements
+from residua.paper.statements import PAPERS, agreement, paper_idi, statements
 
 
 def answers(records) -> dict[str, str]:
@@ -94,6 +94,35 @@ def test_rank_correlation_is_of_thirteen_methods_and_by_family(records):
     found = agreement(Reader(group, Case("cifar10", "resnet18")))
     assert list(found) == ["stack", "linear"]
     assert all(each == (pytest.approx(1.0, abs=0.05), 13) for each in found.values())
+
+
+def by_the_papers_critics(record):
+    """The same model, read by the paper's protocol: a record of its own that stands beside the first."""
+    about = record.measures["information"].about
+    facts = record.measures["information"].model_copy(
+        update={"about": about | {"measure": about["measure"] | {"protocol": "paper"}, "families": ["paper"]}}
+    )
+    return record.model_copy(
+        update={
+            "name": f"paper-{record.name}",
+            "measures": {"information-paper": facts},
+            "readings": {"information-paper": record.readings["information"]},
+            "arrays": {
+                name.replace("information", "information-paper"): array[:1] if "terms" in name else array
+                for name, array in record.arrays.items()
+            },
+        }
+    )
+
+
+def test_the_papers_critics_are_a_row_of_their_own():
+    backwards = {label: 1 - value for label, value in KEPT.items()} | {"Original": 1.0, "Retrain": 0.0}
+    theirs = [by_the_papers_critics(make_record(label, kept=value)) for label, value in backwards.items()]
+    (group,) = shelved([*every(), *theirs]).groups
+    found = agreement(Reader(group, Case("cifar10", "resnet18")))
+    assert list(found) == ["stack", "linear", PAPERS]
+    assert found["stack"][0] == pytest.approx(1.0, abs=0.05)
+    assert found[PAPERS] == (pytest.approx(-1.0, abs=0.1), 13)
 
 
 def test_the_page_has_every_table_with_its_scale_seeds_and_command(records):

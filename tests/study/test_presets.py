@@ -119,7 +119,7 @@ def test_further_curves_are_of_the_same_models_under_names_of_their_own(stripes,
     assert [each.seed for each in made] == [row.made.seed for row in curves.rows]
     labels = [measure.label for measure in curves.measures]
     ratios = ["information-1-1", "information-1-5", "information-10-percent-5-blocks"]
-    assert labels == [*ratios, "information-all"]
+    assert labels == [*ratios, "information-all", "information-paper-10-percent"]
     assert [measure.label for measure in BUILT_IN["tiny-curves"](forget="class:2").measures] == ratios
 
 

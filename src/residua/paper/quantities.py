@@ -110,16 +110,27 @@ class Reader:
         family: str | None = None,
         ratio: str | None = None,
         alone: bool = False,
+        papers: bool = False,
     ) -> tuple[float | None, str]:
-        """IDI of one model, or why there is none. `alone` takes the reference of exactly this label, of its own draw."""
-        key = ("IDI", last, reference or self.reference, family or self.family, ratio, alone)
+        """IDI of one model, or why there is none.
+
+        `alone` takes the reference of exactly this label, of its own draw; `papers` reads the paper's own critics.
+        """
+        key = ("IDI", last, reference or self.reference, family or self.family, ratio, alone, papers)
         if key not in model.known:
             model.known[key] = self._computed(model, *key[1:])
         value: tuple[float | None, str] = model.known[key]
         return value
 
     def _computed(
-        self, model: Model, last: int | None, label: str, family: str | None, ratio: str | None, alone: bool
+        self,
+        model: Model,
+        last: int | None,
+        label: str,
+        family: str | None,
+        ratio: str | None,
+        alone: bool,
+        papers: bool,
     ) -> tuple[float | None, str]:
         references = self.group.references_of(model, "Retrain" if label == "all" else label)
         if alone:
@@ -129,7 +140,7 @@ class Reader:
             return None, f"no record of {'Original' if original is None else label}"
         zeros = references if label == "all" else [references[0]]
         try:
-            curves = [self.curve(each, last, ratio) for each in (model, original, *zeros)]
+            curves = [self.curve(each, last, ratio, papers) for each in (model, original, *zeros)]
             value = idi_value(
                 curves[0],
                 original=curves[1],
@@ -142,7 +153,9 @@ class Reader:
         why = "Original does not clearly know more than the reference, so IDI is undetermined"
         return value, "" if value is not None else why
 
-    def curve(self, model: Model, last: int | None = None, ratio: str | None = None) -> Curve:
+    def curve(
+        self, model: Model, last: int | None = None, ratio: str | None = None, papers: bool = False
+    ) -> Curve:
         """The curve of so many blocks at this ratio: the main one where it has them, else another one that does.
 
         Without a ratio it is the main curve, then one of all samples, then one of as few blocks as will do; the same
@@ -152,7 +165,7 @@ class Reader:
             (label != MAIN, _ratio(curve) != "all", len(curve.blocks), label)
             for label, curve in model.curves.items()
             if (ratio is None or _ratio(curve) == ratio)
-            and curve.about.get("measure", {}).get("protocol") != "paper"
+            and (curve.about.get("measure", {}).get("protocol") == "paper") == papers
             and len(curve.blocks) >= (last or 1)
         ]
         if not fitting:

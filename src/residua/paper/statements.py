@@ -18,6 +18,8 @@ KEEPS = 0.6
 LOWEST = 3
 # With fewer methods an order says little, and nothing is concluded from it.
 ENOUGH = 8
+# The row of the paper's own critics, read on the data that they were fitted on.
+PAPERS = "the paper's own, on fitting data"
 # TA may differ from Retrain's by so many points.
 POINTS = 2.0
 
@@ -44,16 +46,20 @@ def paper_idi() -> dict[str, float]:
 
 
 def agreement(reader: Reader) -> dict[str, tuple[float, int] | None]:
-    """Spearman between our IDI and the paper's, for every family of critics that was measured."""
+    """Spearman between our IDI and the paper's, for every family of critics that was measured, the paper's own last."""
     theirs = paper_idi()
-    return {
+    found = {
         family: spearman(theirs, reader.idis(list(THIRTEEN), family=family)) for family in families_of(reader)
     }
+    papers = reader.idis(list(THIRTEEN), papers=True)
+    return found | {PAPERS: spearman(theirs, papers)} if papers else found
 
 
 def families_of(reader: Reader) -> list[str]:
-    names = [n for model in reader.group.models for curve in model.curves.values() for n in curve.families]
-    return list(dict.fromkeys(names))
+    """Of the curves that are read on unseen data."""
+    curves = [curve for model in reader.group.models for curve in model.curves.values()]
+    ours = [curve for curve in curves if curve.about.get("measure", {}).get("protocol") != "paper"]
+    return list(dict.fromkeys(name for curve in ours for name in curve.families))
 
 
 def statements(reader: Reader) -> list[Statement]:

@@ -134,10 +134,12 @@ def every_method(
 def curves_of(network: str, main: str = "all") -> tuple[Measure, ...]:
     """Further curves of a model: at the ratios of the paper's figure, and of every block on a tenth of the retained data.
 
-    `main` is the ratio of the study whose models they are; where it is not `all`, that is among them.
+    `main` is the ratio of the study whose models they are; where it is not `all`, that is among them, and so are the
+    paper's own critics at that ratio.
     """
     most, ratios = DEPTH[network], RATIOS if main == "all" else (*RATIOS, "all")
     curves = [NamedCurve(ratio=ratio, last=most if ratio == TENTH else None) for ratio in ratios]
+    curves += [] if main == "all" else [NamedCurve(ratio=main, protocol="paper")]
     return tuple(cast(Measure, curve) for curve in curves)  # their label is a property
 
 
