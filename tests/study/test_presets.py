@@ -119,8 +119,20 @@ def test_further_curves_are_of_the_same_models_under_names_of_their_own(stripes,
     assert [each.seed for each in made] == [row.made.seed for row in curves.rows]
     labels = [measure.label for measure in curves.measures]
     ratios = ["information-1-1", "information-1-5", "information-10-percent-5-blocks"]
-    assert labels == [*ratios, "information-all", "information-paper-10-percent"]
+    assert labels == [*ratios, "information-all"]
     assert [measure.label for measure in BUILT_IN["tiny-curves"](forget="class:2").measures] == ratios
+
+
+@pytest.mark.parametrize("name", ["small", "small-verbatim"])
+def test_the_papers_critics_are_fitted_to_the_same_models(name, stripes, monkeypatch):
+    as_cifar10(stripes, monkeypatch)
+    first, critics = (BUILT_IN[each]("data:DIR", "class:2") for each in (name, f"{name}-critics"))
+    assert first.scale == critics.scale
+    assert not {row.name for row in first.rows} & {row.name for row in critics.rows}
+    made = {row.label: (row.made.method, row.made.seed) for row in first.rows if row.draw == 0}
+    assert {row.label: (row.made.method, row.made.seed) for row in critics.rows} == made
+    (measure,) = critics.measures
+    assert (measure.label, measure.protocol) == ("information-paper-10-percent", "paper")
 
 
 def test_a_small_study_unlearns_with_two_seeds_and_trains_each_reference_once(stripes, monkeypatch):

@@ -134,18 +134,16 @@ def every_method(
 def curves_of(network: str, main: str = "all") -> tuple[Measure, ...]:
     """Further curves of a model: at the ratios of the paper's figure, and of every block on a tenth of the retained data.
 
-    `main` is the ratio of the study whose models they are; where it is not `all`, that is among them, and so are the
-    paper's own critics at that ratio.
+    `main` is the ratio of the study whose models they are; where it is not `all`, that is among them.
     """
     most, ratios = DEPTH[network], RATIOS if main == "all" else (*RATIOS, "all")
     curves = [NamedCurve(ratio=ratio, last=most if ratio == TENTH else None) for ratio in ratios]
-    curves += [] if main == "all" else [NamedCurve(ratio=main, protocol="paper")]
     return tuple(cast(Measure, curve) for curve in curves)  # their label is a property
 
 
-def critics_of_paper(network: str) -> tuple[Measure, ...]:
-    """The paper's critics with the paper's learning rates, of every block and read on their fitting data."""
-    return (cast(Measure, NamedCurve(protocol="paper", last=DEPTH[network])),)
+def critics_of_paper(last: int | None = None, ratio: str = "all") -> tuple[Measure, ...]:
+    """The paper's critics with the paper's learning rates, of the last or the usual blocks, read on their fitting data."""
+    return (cast(Measure, NamedCurve(protocol="paper", last=last, ratio=ratio)),)
 
 
 # What a built-in study forgets unless it is told. [ours] The paper does not say which class, nor which five of ImageNet.
@@ -167,8 +165,8 @@ class Preset:
     """A built-in study: every method at one scale, on one data set, forgetting classes or random samples.
 
     `references` is the number of Retrains that Original is compared with. `recipes` are those of the scale (ours) or
-    the paper's, unchanged (verbatim). `curves` is a study of further curves of the same models: in the same folder
-    it finds them, and its records stand beside theirs. `ratio` is the share of retained data that its curve takes; `draws`
+    the paper's, unchanged (verbatim). `more` is a study of further curves of the same models, or of the paper's own
+    critics: in the same folder it finds the models, and its records stand beside theirs. `ratio` is the share of retained data that its curve takes; `draws`
     is the number of unlearning seeds of each Original.
     """
 
@@ -180,7 +178,7 @@ class Preset:
     seeds: int = 1
     references: int = 1
     recipes: Literal["ours", "verbatim"] = "ours"
-    curves: bool = False
+    more: Literal["", "curves", "critics"] = ""
     ratio: str = "all"
     draws: int = 1
 
@@ -193,18 +191,22 @@ class Preset:
     ) -> Study:
         task = self._task(data, forget, network, tell)
         name = self.network or network or NETWORK
-        first: tuple[Measure, ...] = (InformationCurve(ratio=self.ratio), *EVERYTHING)
-        first += critics_of_paper(name) if self.scale == "full" and name in DEPTH else ()
+        measures: tuple[Measure, ...] = (InformationCurve(ratio=self.ratio), *EVERYTHING)
+        measures += critics_of_paper(DEPTH[name]) if self.scale == "full" and name in DEPTH else ()
+        if self.more:
+            measures = (
+                curves_of(name, self.ratio) if self.more == "curves" else critics_of_paper(ratio=self.ratio)
+            )
         return Study(
             tasks={task.dataset: task},
             networks={name: network_for(task, self.scale, name)},
             pretraining=trained_at(self.scale),
             methods=self._methods,
-            measures=curves_of(name, self.ratio) if self.curves else first,
+            measures=measures,
             seeds=range(self.seeds),
             scale=self.scale if self.recipes == "ours" else f"{self.scale}-{self.recipes}",
             name=self.name,
-            prefix="curves-" if self.curves else "",
+            prefix=f"{self.more}-" if self.more else "",
             draws=self.draws,
             compact=self.scale == "small",
         )
@@ -263,10 +265,20 @@ BUILT_IN: dict[str, Preset] = {
     preset.name: preset
     for preset in (
         Preset("tiny", "tiny", "fashion-sample", references=3),
-        Preset("tiny-curves", "tiny", "fashion-sample", references=3, curves=True),
+        Preset("tiny-curves", "tiny", "fashion-sample", references=3, more="curves"),
         Preset("small", "small", "cifar10", references=3, ratio=TENTH, draws=2),
-        Preset("small-curves", "small", "cifar10", references=3, ratio=TENTH, curves=True),
+        Preset("small-curves", "small", "cifar10", references=3, ratio=TENTH, more="curves"),
+        Preset("small-critics", "small", "cifar10", references=3, ratio=TENTH, more="critics"),
         Preset("small-verbatim", "small", "cifar10", references=3, ratio=TENTH, recipes="verbatim"),
+        Preset(
+            "small-verbatim-critics",
+            "small",
+            "cifar10",
+            references=3,
+            ratio=TENTH,
+            recipes="verbatim",
+            more="critics",
+        ),
         *_papers(),
     )
 }
