@@ -17,6 +17,7 @@ from residua.record import Record, describe
 from residua.report import AuditReport, information_table, verdict_table
 from residua.report.calibration import bars_missed
 from residua.report.controls import KNOWING
+from residua.study.searches import idi_range
 from residua.training.recipes import UNLEARNING, unlearning
 from residua.unlearn import find
 
@@ -296,6 +297,20 @@ def test_no_reading_is_out_of_bounds_and_no_curve_rises(folder):
         values = [curve.information[block] for block in curve.blocks]
         assert all(0 <= value <= curve.ceiling for value in values), path.name
         assert all(after <= before + 0.002 for before, after in itertools.pairwise(values)), path.name
+
+
+def test_every_method_was_searched_as_long_as_every_other_and_never_on_test_data():
+    searches = {r.method.label: r for r in records("cifar10-search")}
+    assert searches.keys() == set(THEIRS)
+    assert {len(r.read_with("search").arrays["gap"]) for r in searches.values()} == {8}
+    assert len({r.setting.task.sha256 for r in searches.values()}) == 1
+    sizes = {name: searches["FT"].setting.task.size(name) for name in ("retain", "forget", "test")}
+    assert sizes == {"retain": 8100, "forget": 900, "test": 4500}
+    ranges = {label: idi_range(record) for label, record in searches.items()}
+    assert max(each.gap for each in ranges.values()) <= 0.045
+    assert ranges["HD"].low == ranges["HD"].high == 1
+    wide = {label for label, each in ranges.items() if each.high - each.low > 0.1}
+    assert wide == {"SALUN", "COLA"}
 
 
 def test_small_recipes_unlearn_the_class_and_keep_the_rest():

@@ -9,8 +9,18 @@ import pytest
 import residua as rs
 from residua.facts import Setting
 from residua.measure import Accuracy
+from residua.record import Record
 from residua.study import Study
-from residua.study.searches import POINT, WORST, Trial, idi_range, near_best, search_record
+from residua.study.searches import (
+    POINT,
+    WORST,
+    Trial,
+    best_choices,
+    idi_range,
+    near_best,
+    search_name,
+    search_record,
+)
 from residua.study.tuning import Start, gap, ranges, tune
 from residua.study.validation import validation_task
 from residua.training.recipes import UNLEARNING, unlearning
@@ -121,6 +131,26 @@ def test_a_part_that_leaves_nothing_is_refused(task, part):
 def test_a_share_that_leaves_nothing_is_refused(task, share):
     with pytest.raises(rs.InputError, match="validation"):
         validation_task(task, share)
+
+
+def test_the_best_of_a_search_on_less_data_are_tried_again_on_all_of_it(task, start, tmp_path):
+    first = tune(FT, task, start, out=tmp_path / "part", trials=3, epochs=1, part=0.5)
+    record = Record.read(tmp_path / "part/records" / f"{search_name(FT, 0)}.json")
+    chosen = best_choices(record, FT, 2)
+    assert chosen == [trial.fields for trial in first[:2]]
+    finals = tune(FT, task, start, out=tmp_path / "all", choices=chosen)
+    assert sorted(map(str, chosen)) == sorted(str(trial.fields) for trial in finals)
+    again = Record.read(tmp_path / "all/records" / f"{search_name(FT, 0)}.json")
+    assert again.setting.task.size("retain") > record.setting.task.size("retain")
+    assert again.method.fields["lr"] == finals[0].fields["lr"]
+    with pytest.raises(rs.InputError, match="is not a search of COLA"):
+        best_choices(record, find("COLA"), 2)
+
+
+def test_choices_that_diverged_are_not_tried_again():
+    tried = [Trial(0, {"lr": 1.0}, WORST, {}), Trial(1, {"lr": 0.1}, 0.3, {"UA": 0.7, "TA": 0.8})]
+    record = search_record(FT, tried, Setting(scale="tiny"), {"UA": 1.0, "TA": 0.8}, 0, "")
+    assert best_choices(record, FT, 2) == [{"lr": 0.1}]
 
 
 def test_the_test_data_cannot_change_a_search(task, start, tmp_path):

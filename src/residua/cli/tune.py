@@ -35,14 +35,15 @@ from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.files import check_place
 from residua.measure import Accuracy, InformationCurve
+from residua.record import Record
 from residua.report import Table
 from residua.study.presets import NETWORK, network_for
-from residua.study.searches import Trial, near_best
+from residua.study.searches import Trial, best_choices, near_best, search_name
 from residua.study.tuning import Given, Start, ranges, tune
 from residua.study.validation import SHARE, validation_task
 from residua.training.recipes import pretraining
 from residua.training.settings import described
-from residua.unlearn import find, methods, traits
+from residua.unlearn import Unlearner, find, methods, traits
 
 EVERY = "every"
 
@@ -91,6 +92,13 @@ def tuning(
             help="Part of the other training data that the search takes: faster, and a guess for all of them."
         ),
     ] = 1.0,
+    best_of: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            metavar="PATH",
+            help="Try the best --trials choices of an earlier search instead of new ones: its record, or the folder.",
+        ),
+    ] = None,
     index: Annotated[
         bool,
         typer.Option("--idi", help="After the search, read IDI of all choices within one point of the best."),
@@ -144,6 +152,9 @@ def tuning(
                 seed=seed,
                 validation=validation,
                 part=part,
+                choices=None
+                if best_of is None
+                else best_choices(_search_of(best_of, unlearner, seed), unlearner, trials),
                 measure=InformationCurve() if index else None,
                 scale=scale,
                 report=lambda trial: say(_line(trial)),
@@ -156,6 +167,11 @@ def tuning(
         show(_table(unlearner.label, tried))
         if index:
             say(_range(unlearner.label, tried))
+
+
+def _search_of(place: Path, method: Unlearner, seed: int) -> Record:
+    """The record of an earlier search, itself or by its usual name in a folder."""
+    return Record.read(place / f"{search_name(method, seed)}.json" if place.is_dir() else place)
 
 
 def _tunable(task: ForgetTask) -> list[str]:

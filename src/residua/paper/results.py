@@ -8,6 +8,7 @@ from pathlib import Path
 from residua.paper.cases import SCALES, Case, chosen_group
 from residua.paper.drawings import save
 from residua.paper.figure_list import FIGURES
+from residua.paper.labels import ROWS
 from residua.paper.numbers import table_labels
 from residua.paper.quantities import Reader
 from residua.paper.reproducing import ABOUT, Reproduction, all_labels, reproduce
@@ -107,20 +108,25 @@ def _by_family(readers: list[Reader], columns: list[str]) -> str:
 def _ranges(shelf: Shelf) -> Iterator[str]:
     """IDI over all settings that UA and TA do not tell apart."""
     found: dict[str, list[SettingsRange]] = {}
+    images: dict[str, int] = {}
     for path, record in shelf.paths.items():
-        each = idi_range(record)
-        if each is not None:
-            found.setdefault(str(Path(path).parent), []).append(each)
+        each, folder = idi_range(record), str(Path(path).parent)
+        if each is not None and record.setting.task is not None:
+            found.setdefault(folder, []).append(each)
+            images[folder] = sum(record.setting.task.size(name) for name in ("retain", "forget"))
     if not found:
         return
     yield "## Settings that UA and TA do not tell apart\n"
     for folder, ranges in found.items():
         rows = tuple(
             (each.method, str(each.trials), f"{each.gap:.3f}", str(each.near), _value(each.chosen),
-             "not read" if each.low is None else f"{each.low:.2f} to {each.high:.2f}")
-            for each in ranges
+             _value(each.low) if each.low == each.high else f"{each.low:.2f} to {each.high:.2f}")
+            for each in sorted(ranges, key=lambda each: ROWS.index(each.method) if each.method in ROWS else len(ROWS))
         )  # fmt: skip
-        title = f"{folder}: IDI over all settings within one point of the best gap to Retrain"
+        title = (
+            f"{folder}, {images[folder]:,} training images: IDI over all settings within one point of the best gap to "
+            "Retrain"
+        )
         columns = ("Method", "tried", "best gap", "within one point", "IDI of the best", "IDI of all of them")
         note = "Gap: |UA - Retrain's| + |TA - Retrain's|, TA on training data that was left out; IDI was read after the search."
         yield Table(title, columns, rows, note).markdown()

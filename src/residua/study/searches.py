@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from residua.compare.shares import idi_value
+from residua.errors import InputError
 from residua.facts import MeasureFacts, MethodFacts, Setting
 from residua.readings import Curve, Reading
 from residua.record import Record, describe
@@ -53,6 +54,11 @@ def idi_of(curves: Mapping[str, Reading]) -> dict[str, float]:
     return {key: value for key, value in read.items() if value is not None}
 
 
+def search_name(method: Any, seed: int) -> str:
+    """What the record of a search is called."""
+    return f"search-seed{seed}-{slug(method.label)}"
+
+
 def search_record(
     method: Any, tried: Sequence[Trial], setting: Setting, aim: Mapping[str, float], seed: int, command: str
 ) -> Record | None:
@@ -76,7 +82,7 @@ def search_record(
     values = {"gap": best.gap, "trials": len(tried), **{f"Retrain.{n}": float(aim[n]) for n in ("UA", "TA")}}
     whole = describe(dataclasses.replace(method, **best.fields))
     return Record(
-        name=f"search-seed{seed}-{slug(method.label)}",
+        name=search_name(method, seed),
         setting=setting,
         method=MethodFacts(**whole),
         measures={LABEL: MeasureFacts(label=LABEL)},
@@ -85,6 +91,19 @@ def search_record(
         command=command,
         arrays={f"{LABEL}.{name}": array for name, array in arrays.items()},
     )
+
+
+def best_choices(record: Record, method: Any, number: int) -> list[dict[str, Any]]:
+    """The fields of the `number` best trials of an earlier search, best first; those that diverged are none."""
+    if LABEL not in record.readings or record.method.label != method.label:
+        raise InputError(
+            f"{record.name} is not a search of {method.label}; give the record that residua tune wrote, or its folder"
+        )
+    arrays = record.read_with(LABEL).arrays
+    gap = np.where(np.isnan(np.asarray(arrays["TA"], float)), np.inf, np.asarray(arrays["gap"], float))
+    places = [place for place in np.argsort(gap, kind="stable")[:number] if np.isfinite(gap[place])]
+    names = [name for name in arrays if name.startswith("field ")]
+    return [{name.removeprefix("field "): arrays[name][place].item() for name in names} for place in places]
 
 
 @dataclasses.dataclass(frozen=True)

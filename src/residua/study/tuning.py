@@ -8,7 +8,7 @@ the same seed it proposes the same again, and finds in the store what an earlier
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +117,7 @@ def tune(
     seed: int = 0,
     validation: float = SHARE,
     part: float = 1,
+    choices: Sequence[dict[str, Any]] | None = None,
     measure: InformationCurve | None = None,
     scale: str = "custom",
     report: Callable[[Trial], None] = lambda trial: None,
@@ -126,7 +127,8 @@ def tune(
 
     The method's own values come first, where they are in range: nobody should end with less. The others are drawn
     from the `ranges` of its fields by Optuna's TPE. TA is that of the `validation` share of the training data, which no
-    model sees; `part` of the others is used. With `measure` models are kept, and when the search is over the IDI of all choices within one point of
+    model sees; `part` of the others is used. `choices` are tried instead of new ones: the best of an earlier search
+    on less data. With `measure` models are kept, and when the search is over the IDI of all choices within one point of
     the best is read. Everything is kept in `out`, finished trials too, and `out/records` has a record of the
     search. `how` are the fields of `computing.How`.
     """
@@ -135,14 +137,19 @@ def tune(
     if measure is not None and isinstance(start, Given):
         raise InputError("IDI of settings needs Retrain itself; let Original and Retrain be trained")
     drawn_from = ranges(method, epochs, low, high)
-    search = _search(method, drawn_from, seed)
+    search = None if choices is not None else _search(method, drawn_from, seed)
     task = validation_task(task, validation, part=part)
     options = _counting(How(**how), trials + (3 if isinstance(start, Start) else 0))
     given = start.original if isinstance(start, Given) else None
     context = Context({TASK: task}, options.device, original=given)
     with conductor(Path(out), context, context.task_facts(), options) as compute:
         trying = _Trials(method, start, seed, compute, keep=measure is not None)
-        tried = _searched(search, trying, drawn_from, trials, report)
+        if search is None:
+            tried = [trial for trial in trying(list(choices or ())) if trial is not None]
+            for trial in tried:
+                report(trial)
+        else:
+            tried = _searched(search, trying, drawn_from, trials, report)
         tried.sort(key=lambda trial: trial.gap)
         if measure is not None:
             tried = trying.read(tried, measure, Store(Path(out), options.tell))
