@@ -183,6 +183,30 @@ def test_tune_takes_finished_trials_from_the_store_and_goes_on(folder, capsys):
         assert len(list(cells.iterdir())) == before_these + more
 
 
+def test_tune_tries_the_best_of_an_earlier_search_again(folder, capsys):
+    arguments = ["tune", "FT", "--original", str(folder / "one.safetensors")]
+    arguments += ["--reference", str(folder / "two.safetensors"), "--data", f"mnist:{folder}"]
+    arguments += ["--forget", "class:6", "--epochs", "1", "--jobs", "1", "--out"]
+    assert main([*arguments, str(folder / "some"), "--trials", "3", "--part", "0.5"]) == 0
+    capsys.readouterr()
+    searched = folder / "some/records"
+    again = [*arguments, str(folder / "all"), "--trials", "1", "--best-of", str(searched)]
+    assert main(again) == 0
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("trial ")]
+    best = Record.read(searched / "search-seed0-ft.json").method.fields
+    assert f"epochs=1, lr={best['lr']:.3g}" in line
+    before = (searched / "search-seed0-ft.json").read_bytes()
+    for words, sentence in (
+        ([*arguments, str(folder / "some"), "--best-of", str(searched)], "would be overwritten"),
+        ([*again[:-1], str(folder / "nothing")], "nothing"),
+        ([*again[:-1], str(folder / "some")], "search-seed0-ft.json"),
+        ([*again, "--part", "2"], "the part of the training data is 2"),
+    ):
+        assert main(words) == 3
+        assert sentence in capsys.readouterr().err
+    assert (searched / "search-seed0-ft.json").read_bytes() == before
+
+
 def test_tune_tries_the_recipe_first_and_refuses_what_it_cannot_do(folder, capsys):
     recipe = recipes.unlearning("tiny", "class", "mnist", "resnet18")["FT"]
     arguments = ["tune", "FT", "--original", str(folder / "one.safetensors")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -138,7 +138,11 @@ def tuning(
     else:
         name = network or NETWORK
         start = Start(network_for(task, scale, name), pretraining(scale, task.dataset, name))
-    for unlearner in [chosen(each, scale, task, name, {}) for each in (_tunable(task) if every else [label])]:
+    unlearners = [chosen(each, scale, task, name, {}) for each in (_tunable(task) if every else [label])]
+    choices = (
+        {} if best_of is None else {u.label: _best_of(best_of, out, u, trials, seed) for u in unlearners}
+    )
+    for unlearner in unlearners:
         with following() as progress:
             tried = tune(
                 unlearner,
@@ -152,9 +156,7 @@ def tuning(
                 seed=seed,
                 validation=validation,
                 part=part,
-                choices=None
-                if best_of is None
-                else best_choices(_search_of(best_of, unlearner, seed), unlearner, trials),
+                choices=choices.get(unlearner.label),
                 measure=InformationCurve() if index else None,
                 scale=scale,
                 report=lambda trial: say(_line(trial)),
@@ -169,9 +171,13 @@ def tuning(
             say(_range(unlearner.label, tried))
 
 
-def _search_of(place: Path, method: Unlearner, seed: int) -> Record:
-    """The record of an earlier search, itself or by its usual name in a folder."""
-    return Record.read(place / f"{search_name(method, seed)}.json" if place.is_dir() else place)
+def _best_of(place: Path, out: Path, method: Unlearner, number: int, seed: int) -> list[dict[str, Any]]:
+    """The best choices of an earlier search: of its record, or of that in a folder. The record must not be overwritten."""
+    name = f"{search_name(method, seed)}.json"
+    path = place / name if place.is_dir() else place
+    if path.resolve() == (out / "records" / name).resolve():
+        raise InputError(f"{path} would be overwritten by what is tried again; give another --out")
+    return best_choices(Record.read(path), method, number)
 
 
 def _tunable(task: ForgetTask) -> list[str]:

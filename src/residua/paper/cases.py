@@ -121,9 +121,10 @@ def differences(case: Case, group: Group) -> list[str]:
     if group.width is not None and group.width != WIDTH:
         lines.append(f"network: {case.network} of width {group.width}, the paper's {WIDTH}")
     lines += _training(case, group)
-    curve = next((c for m in group.models for c in m.curves.values()), None)
-    if curve is not None and curve.about.get("measure", {}).get("protocol") != "paper":
-        read = len(curve.labels)
+    curves = [curve for model in group.models for curve in model.curves.values()]
+    ours = [curve for curve in curves if curve.about.get("measure", {}).get("protocol") != "paper"]
+    if ours:
+        read = len(ours[0].labels)
         lines.append(
             f"critics: read on unseen data ({read} samples), the paper's on the data they were fitted on"
         )

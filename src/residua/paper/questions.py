@@ -11,7 +11,7 @@ from typing import Any, Literal
 from residua.compare.shares import ranks, spearman
 from residua.errors import InputError
 from residua.paper.cases import own_case
-from residua.paper.quantities import Found, Reader
+from residua.paper.quantities import Found, Reader, families_of
 from residua.paper.shelf import Group
 from residua.report import Table, setting_line
 
@@ -44,7 +44,7 @@ def asked_of(
     elif by == "last":
         quantities = {f"n = {n}": f"IDI n={n}" for n in range(1, most + 1)}
     elif by == "family":
-        quantities = {each: f"IDI family={each}" for each in _families(group)}
+        quantities = {each: f"IDI family={each}" for each in families_of(group)}
     else:
         total = own_case(group).blocks
         quantities = {f"block {b}": f"I Block{b}" for b in range(total - most + 1, total + 1)}
@@ -106,11 +106,6 @@ def asked_rows(group: Group, answers: Mapping[str, Mapping[str, Found]]) -> list
         for label, of in answers.items()
         for name, each in of.items()
     ]
-
-
-def _families(group: Group) -> list[str]:
-    names = [name for m in group.models for curve in m.curves.values() for name in curve.families]
-    return list(dict.fromkeys(names))
 
 
 def _title(group: Group) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from residua.compare.shares import ranks, spearman
 from residua.paper.labels import THIRTEEN
 from residua.paper.numbers import numbers_of
-from residua.paper.quantities import Reader
+from residua.paper.quantities import Reader, families_of
 from residua.report.controls import REFERENCES
 
 # What the project aims at: a rank correlation of this much, and methods that keep this much.
@@ -49,17 +49,11 @@ def agreement(reader: Reader) -> dict[str, tuple[float, int] | None]:
     """Spearman between our IDI and the paper's, for every family of critics that was measured, the paper's own last."""
     theirs = paper_idi()
     found = {
-        family: spearman(theirs, reader.idis(list(THIRTEEN), family=family)) for family in families_of(reader)
+        family: spearman(theirs, reader.idis(list(THIRTEEN), family=family))
+        for family in families_of(reader.group)
     }
     papers = reader.idis(list(THIRTEEN), papers=True)
     return found | {PAPERS: spearman(theirs, papers)} if papers else found
-
-
-def families_of(reader: Reader) -> list[str]:
-    """Of the curves that are read on unseen data."""
-    curves = [curve for model in reader.group.models for curve in model.curves.values()]
-    ours = [curve for curve in curves if curve.about.get("measure", {}).get("protocol") != "paper"]
-    return list(dict.fromkeys(name for curve in ours for name in curve.families))
 
 
 def statements(reader: Reader) -> list[Statement]:

@@ -102,6 +102,8 @@ def best_choices(record: Record, method: Any, number: int) -> list[dict[str, Any
     arrays = record.read_with(LABEL).arrays
     gap = np.where(np.isnan(np.asarray(arrays["TA"], float)), np.inf, np.asarray(arrays["gap"], float))
     places = [place for place in np.argsort(gap, kind="stable")[:number] if np.isfinite(gap[place])]
+    if not places:
+        raise InputError(f"every choice of {record.name} diverged; search {method.label} anew")
     names = [name for name in arrays if name.startswith("field ")]
     return [{name.removeprefix("field "): arrays[name][place].item() for name in names} for place in places]
 
