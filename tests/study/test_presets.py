@@ -82,6 +82,14 @@ def test_every_network_of_ours_can_be_studied(network, stripes):
         assert {row.made.network["network"] for row in study.rows} == {network}
 
 
+def test_the_tiny_vit_is_one_that_two_cores_can_train():
+    embedded = network_fields(10, (1, 28, 28), "tiny", "vit")
+    assert (embedded["variant"], embedded["patch"]) == ("micro", 7)
+    assert network_fields(10, (3, 32, 32), "tiny", "vit")["patch"] == 4
+    assert network_fields(10, (3, 32, 32), "small", "vit")["variant"] == "tiny"
+    assert sum(p.numel() for p in rs.networks.build(**embedded).parameters()) < 1e6
+
+
 def as_cifar10(stripes, monkeypatch):
     monkeypatch.setattr(
         presets, "open_dataset", lambda words: dataclasses.replace(stripes, name="cifar10-jpeg")

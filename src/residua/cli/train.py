@@ -95,7 +95,7 @@ def train(
             help="Leave this share of the training data out, as tune does; it stands in for the test data."
         ),
     ] = None,
-    variant: Annotated[str, typer.Option(help="Variant of a ViT: tiny, small or base.")] = "tiny",
+    variant: Annotated[str, typer.Option(help="Variant of a ViT: micro, tiny, small or base.")] = "tiny",
     patch: Annotated[int, typer.Option(help="Patch size of a ViT.")] = 4,
     scale: ScaleOption = "tiny",
     seed: SeedOption = 0,

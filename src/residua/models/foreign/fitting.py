@@ -16,6 +16,7 @@ from residua.models.checkpoint import check_tensor
 from residua.models.classifier import Classifier
 from residua.models.foreign.weight_files import Weights
 from residua.models.networks import build
+from residua.models.transformer import VARIANTS
 
 PREFIXES = ("module.", "_orig_mod.", "model.")
 
@@ -133,7 +134,7 @@ def _fields(network: str, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
         classes = shapes["head.weight"][0]
         if network == "vit":
             dim, channels, patch, _ = shapes["blocks.0.0.project.weight"]
-            variant = {192: "tiny", 384: "small", 768: "base"}[dim]
+            variant = {width: name for name, (width, _) in VARIANTS.items()}[dim]
             side = math.isqrt(shapes["blocks.0.0.position"][1] - 1)
             return {
                 "variant": variant,
