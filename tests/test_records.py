@@ -313,6 +313,15 @@ def test_every_method_was_searched_as_long_as_every_other_and_never_on_test_data
     assert wide == {"SALUN", "COLA"}
 
 
+def test_u_lira_finds_original_and_is_fooled_by_a_new_head():
+    found = {r.method.label: r.readings["U-LiRA"] for r in records("ulira")}
+    assert found.keys() == {"Original", "HD", "FT", "RL", "GA", "l1-sparse", "SALUN"}
+    auc = {label: values["U-LiRA"] for label, values in found.items()}
+    assert auc["Original"] > 0.75, "an attack that finds nothing in Original says nothing of others"
+    assert auc["HD"] < auc["FT"] < auc["RL"] < auc["Original"]
+    assert auc["GA"] < auc["HD"], "outputs alone do not tell what is left inside"
+
+
 def test_small_recipes_unlearn_the_class_and_keep_the_rest():
     found = {r.method.label: r.readings["accuracy"] for r in records("cifar10-methods-class")}
     retrain = Record.read(RECORDS / "cifar10-small-retrain.json").readings["accuracy"]

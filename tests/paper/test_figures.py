@@ -7,7 +7,7 @@ import pytest
 from made_records import KEPT, make_record, records
 
 from residua.errors import InputError
-from residua.facts import MeasureFacts
+from residua.facts import MeasureFacts, MethodFacts, Setting
 from residua.paper.drawings import save
 from residua.paper.figure_list import FIGURES, figure_spec
 from residua.paper.reproducing import listing, reproduce
@@ -85,6 +85,33 @@ def test_what_stands_in_for_the_papers_data_is_in_the_figure(shelf, tmp_path):
     made = reproduce("mi__resnet18_resnet50_cifar10_class", shelf)
     text = save(made.spec, made.panels, tmp_path / "figure.svg").read_text(encoding="utf-8")
     assert "cifar10-jpeg, small scale" in text
+
+
+def attacked(label: str, auc: float, scale: str = "tiny") -> Record:
+    """A record as `residua ulira` writes it: shadow models in place of a task."""
+    return Record(
+        name=f"{scale}-{label.lower()}",
+        setting=Setting(scale=scale, network={"network": "resnet18", "width": 16}),
+        method=MethodFacts(label=label),
+        measures={"U-LiRA": MeasureFacts(label="U-LiRA")},
+        seeds={},
+        readings={"U-LiRA": {"U-LiRA": auc, "U-LiRA.bare": 0.5}},
+    )
+
+
+def test_u_lira_is_in_the_figure_with_its_own_scale(tmp_path):
+    models = [make_record(label) for label in KEPT]
+    elsewhere = [attacked("HD", 0.58), attacked("FT", 0.62), attacked("GA", 0.9, "full")]
+    made = reproduce("fig:exp__hd_rte_ta_larger", shelved([*models, *elsewhere]))
+    (panel,) = made.panels
+    found = {label: panel.value(label, "U-LiRA") for label in ("HD", "FT", "RL", "GA")}
+    assert (found["HD"].ours, found["HD"].scale) == (0.58, "tiny")
+    assert found["RL"].ours is found["GA"].ours is None, "scales are not mixed"
+    assert "(tiny scale)" in save(made.spec, made.panels, tmp_path / "f.svg").read_text(encoding="utf-8")
+    (own,) = reproduce(
+        "fig:exp__hd_rte_ta_larger", shelved([*models, *elsewhere, attacked("FT", 0.7, "small")])
+    ).panels
+    assert (own.value("FT", "U-LiRA").ours, own.value("HD", "U-LiRA").ours) == (0.7, None)
 
 
 def test_a_figure_without_records_names_the_command(shelf, tmp_path):

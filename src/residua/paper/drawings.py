@@ -101,12 +101,21 @@ def _metrics(spec: FigureSpec, panels: Sequence[Panel]) -> Figure:
         if zero is not None and quantity not in ("RTE_min", "U-LiRA"):
             axes.axhline(zero, color=COLOURS["reference"], lw=1.2, ls="--")
         axes.set_xticks(range(len(spec.methods)), spec.methods, rotation=50, ha="right", fontsize=8)
-        axes.set_title(WORDS.get(quantity, quantity))
+        axes.set_title(WORDS.get(quantity, quantity) + _other_scale(panel, spec, quantity))
         axes.grid(axis="y")
     figure.supxlabel(
         "dots: ours; open circles: the paper's; dashed: our Retrain", fontsize=8, color=COLOURS["muted"]
     )
     return figure
+
+
+def _other_scale(panel: Panel, spec: FigureSpec, quantity: str) -> str:
+    """Which scale a quantity is of, where it is not that of the others."""
+    first, own = (
+        next((row.scale for m in spec.methods if (row := panel.value(m, q)) and row.scale), None)
+        for q in (spec.quantities[0], quantity)
+    )
+    return f" ({own} scale)" if own not in (None, first) else ""
 
 
 def _ours(panel: Panel, method: str, quantity: str) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from residua.paper.tables import Part, Question, Row
 
 RATIOS = ("1:1", "1:5", "1:20", "all")
 ENDS = ("Original", "Retrain")
+ATTACK = "U-LiRA"
 
 
 @dataclass(frozen=True)
@@ -84,16 +86,14 @@ def _panel(spec: FigureSpec, case: Case, shelf: Shelf, scale: str | None, asked:
     rows = []
     for method in (*ENDS, *spec.methods):
         for quantity in _quantities(spec, reader):
-            ours = (
-                _attack(shelf, case, group.scale, method)
-                if quantity == "U-LiRA"
-                else reader(method, quantity)
-            )
+            ours, of_scale = reader(method, quantity), group.scale
+            if quantity == ATTACK:
+                ours, of_scale = _attack(shelf, case, group.scale, method)
             number = theirs.get((method, quantity))
             rows.append(
                 Row(spec.label, case.words, method, quantity, number.mean if number else None,
                     number.std if number else None, ours.mean, ours.std, ours.n,
-                    group.scale if ours.mean is not None else None, ours.why)
+                    of_scale if ours.mean is not None else None, ours.why)
             )  # fmt: skip
     pictures = _pictures(spec, reader) if spec.kind == "tsne" else {}
     missing = dict.fromkeys(
@@ -161,17 +161,24 @@ def _pictures(spec: FigureSpec, reader: Reader) -> dict[str, Picture]:
     return found
 
 
-def _attack(shelf: Shelf, case: Case, scale: str, method: str) -> Found:
-    """The AUC of U-LiRA, whose records have shadow models in place of a task."""
-    values = [
-        record.readings["U-LiRA"]["AUC"]
+def _attack(shelf: Shelf, case: Case, scale: str, method: str) -> tuple[Found, str]:
+    """The AUC of U-LiRA, whose records have shadow models in place of a task, and the scale that it is of.
+
+    It costs many trainings, so that of another scale serves where there is none of this one; then of the same one for
+    every method, and the row names it.
+    """
+    there = [
+        record
         for record in shelf.attacks
-        if record.method.label == method
-        and record.setting.scale == scale
-        and (record.setting.network or {}).get("network") == case.network
-        and "AUC" in record.readings["U-LiRA"]
+        if (record.setting.network or {}).get("network") == case.network and ATTACK in record.readings[ATTACK]
     ]
-    return Found(values[0], None, 1) if values else Found(why=f"U-LiRA was not run at the {scale} scale")
+    scales = Counter(record.setting.scale for record in there)
+    if scales and scale not in scales:
+        scale = max(scales, key=lambda each: (scales[each], each))
+    values = [
+        r.readings[ATTACK][ATTACK] for r in there if (r.method.label, r.setting.scale) == (method, scale)
+    ]
+    return Found(values[0], None, 1) if values else Found(why="U-LiRA was not run of it"), scale
 
 
 def _paper(spec: FigureSpec, case: Case) -> dict[tuple[str, str], Number]:
