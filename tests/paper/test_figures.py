@@ -114,6 +114,17 @@ def test_u_lira_is_in_the_figure_with_its_own_scale(tmp_path):
     assert (own.value("FT", "U-LiRA").ours, own.value("HD", "U-LiRA").ours) == (0.7, None)
 
 
+def test_metrics_are_drawn_from_the_scale_that_has_most_of_them():
+    """Not from a larger one of which accuracies alone were measured."""
+    whole, verbatim = (
+        [make_record(label, scale=scale) for label in KEPT] for scale in ("small", "small-verbatim")
+    )
+    bare = [record.model_copy(update={"seconds": {}}) for record in whole]
+    for larger, scale in ((bare, "small-verbatim"), (whole, "small")):
+        (panel,) = reproduce("fig:exp__hd_rte_ta", shelved([*larger, *verbatim])).panels
+        assert {row.scale for row in panel.part.rows if row.ours is not None} == {scale}
+
+
 def test_a_figure_without_records_names_the_command(shelf, tmp_path):
     spec = figure_spec("exp__ratio")
     made = reproduce(spec.label, shelf)

@@ -97,6 +97,9 @@ def _metrics(spec: FigureSpec, panels: Sequence[Panel]) -> Figure:
                 axes.errorbar(place, row.ours, row.ours_std, fmt="o", ms=6, color=colour, capsize=2)
             if row is not None and row.paper is not None:
                 axes.plot([place], [row.paper], "o", ms=7, mfc="none", color=COLOURS["muted"], mew=1)
+        values = sorted(v for m in spec.methods if (v := _ours(panel, m, quantity)) is not None)
+        if values[-1] > 100 * max(1.0, values[len(values) // 2]):
+            axes.set_yscale("symlog")  # a ruined model's JSD leaves nothing to see of the others
         zero = _ours(panel, "Retrain", quantity)
         if zero is not None and quantity not in ("RTE_min", "U-LiRA"):
             axes.axhline(zero, color=COLOURS["reference"], lw=1.2, ls="--")

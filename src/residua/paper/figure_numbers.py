@@ -53,6 +53,15 @@ class Panel:
                 of[row.method] = of.get(row.method, 0) + 1
         return any(number > (0 if self.kind == "metrics" else 1) for number in of.values())
 
+    @property
+    def fullness(self) -> int:
+        """How many quantities most of the methods have."""
+        rows = [row for row in self.part.rows if row.method not in ENDS]
+        by_quantity: dict[str, list[bool]] = {}
+        for row in rows:
+            by_quantity.setdefault(row.quantity, []).append(row.ours is not None)
+        return sum(2 * sum(there) > len(there) for there in by_quantity.values())
+
     def value(self, method: str, quantity: str) -> Row | None:
         return next((r for r in self.part.rows if (r.method, r.quantity) == (method, quantity)), None)
 
@@ -70,7 +79,10 @@ def figure_panels(
         made = (_panel(spec, case, shelf, each, question or Question()) for each in scales)
         tried = [panel for panel in made if panel.part.rows]
         nothing = _panel(spec, case, shelf, scale, question or Question())
-        panels.append(next((panel for panel in tried if panel.enough), tried[0] if tried else nothing))
+        enough = [panel for panel in tried if panel.enough]
+        # Of figures of metrics, the first that shows the most of them.
+        shown = max(enough, key=lambda panel: panel.fullness) if spec.kind == "metrics" and enough else None
+        panels.append(shown or next(iter(enough or tried), nothing))
     return panels
 
 
