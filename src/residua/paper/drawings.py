@@ -99,7 +99,12 @@ def _metrics(spec: FigureSpec, panels: Sequence[Panel]) -> Figure:
                 axes.plot([place], [row.paper], "o", ms=7, mfc="none", color=COLOURS["muted"], mew=1)
         values = sorted(v for m in spec.methods if (v := _ours(panel, m, quantity)) is not None)
         if values[-1] > 100 * max(1.0, values[len(values) // 2]):
-            axes.set_yscale("symlog")  # a ruined model's JSD leaves nothing to see of the others
+            # Else a ruined model's JSD leaves nothing to see of the others.
+            axes.set_yscale("symlog")
+            axes.set_yticks(
+                [0.0, 1.0, *(10.0**power for power in range(2, int(math.log10(values[-1])) + 1, 2))]
+            )
+            axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         zero = _ours(panel, "Retrain", quantity)
         if zero is not None and quantity not in ("RTE_min", "U-LiRA"):
             axes.axhline(zero, color=COLOURS["reference"], lw=1.2, ls="--")
