@@ -163,9 +163,11 @@ def tune(
 
 
 def _counting(options: How, total: int) -> How:
-    """Progress out of all cells that the search will make, not of those that are asked for so far."""
+    """Progress out of all cells that the search will make, not of those that are asked for so far; IDI comes on top."""
     whole = options.progress
-    return dataclasses.replace(options, progress=lambda step: whole(dataclasses.replace(step, total=total)))
+    return dataclasses.replace(
+        options, progress=lambda step: whole(dataclasses.replace(step, total=max(total, step.total)))
+    )
 
 
 def _searched(
