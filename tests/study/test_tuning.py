@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 import residua as rs
@@ -151,6 +152,16 @@ def test_choices_that_diverged_are_not_tried_again():
     tried = [Trial(0, {"lr": 1.0}, WORST, {}), Trial(1, {"lr": 0.1}, 0.3, {"UA": 0.7, "TA": 0.8})]
     record = search_record(FT, tried, Setting(scale="tiny"), {"UA": 1.0, "TA": 0.8}, 0, "")
     assert best_choices(record, FT, 2) == [{"lr": 0.1}]
+
+
+@pytest.mark.parametrize("fields", [{"lr": -1.0}, {"nonsense": 1.0}, {"batch": 3}, {}])
+def test_a_record_made_on_purpose_brings_no_other_settings(fields):
+    whole = search_record(FT, [Trial(0, {"lr": 0.1}, 0.3, {"UA": 0.7, "TA": 0.8})], Setting(scale="tiny"),
+                          {"UA": 1.0, "TA": 0.8}, 0, "")  # fmt: skip
+    arrays = {name: array for name, array in whole.arrays.items() if "field" not in name}
+    arrays |= {f"search.field {name}": np.array([value]) for name, value in fields.items()}
+    with pytest.raises(rs.InputError, match="search again"):
+        best_choices(whole.model_copy(update={"arrays": arrays}), FT, 1)
 
 
 def test_the_test_data_cannot_change_a_search(task, start, tmp_path):

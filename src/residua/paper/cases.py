@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from residua.errors import InputError
 from residua.paper.labels import BLOCKS, DATASETS, LAST, NETWORKS, THIRTEEN, TRIALS, WIDTH
 from residua.paper.shelf import Group, Shelf, best_first
+from residua.readings import Curve
 
 # From the one that says most of the paper to the one that says least. `small-verbatim` has the paper's learning rates,
 # epochs and batch sizes on our small networks.
@@ -100,6 +101,11 @@ def chosen_group(shelf: Shelf, case: Case, scale: str | None = None) -> Group | 
     return next(iter(most or fitting), None)
 
 
+def by_paper(curve: Curve) -> bool:
+    """Whether these are the paper's critics, which are read on the data that they were fitted on."""
+    return bool(curve.about.get("measure", {}).get("protocol") == "paper")
+
+
 def differences(case: Case, group: Group) -> list[str]:
     """What differs from the paper beside chance, in plain words."""
     task = group.task
@@ -122,7 +128,7 @@ def differences(case: Case, group: Group) -> list[str]:
         lines.append(f"network: {case.network} of width {group.width}, the paper's {WIDTH}")
     lines += _training(case, group)
     curves = [curve for model in group.models for curve in model.curves.values()]
-    ours = [curve for curve in curves if curve.about.get("measure", {}).get("protocol") != "paper"]
+    ours = [curve for curve in curves if not by_paper(curve)]
     if ours:
         read = len(ours[0].labels)
         lines.append(

@@ -10,7 +10,7 @@ from statistics import mean, stdev
 from residua.compare import mean_curve, metrics
 from residua.compare.shares import idi_value, ranks
 from residua.errors import InputError
-from residua.paper.cases import Case
+from residua.paper.cases import Case, by_paper
 from residua.paper.shelf import Group, Model
 from residua.readings import Curve
 
@@ -165,7 +165,7 @@ class Reader:
             (label != MAIN, _ratio(curve) != "all", len(curve.blocks), label)
             for label, curve in model.curves.items()
             if (ratio is None or _ratio(curve) == ratio)
-            and _papers(curve) == papers
+            and by_paper(curve) == papers
             and len(curve.blocks) >= (last or 1)
         ]
         if not fitting:
@@ -200,7 +200,7 @@ class Reader:
             model.seconds[f"{name}.block{block}"] / MINUTE
             for model in models
             for name, curve in model.curves.items()
-            if _ratio(curve) == ratio and not _papers(curve) and f"{name}.block{block}" in model.seconds
+            if _ratio(curve) == ratio and not by_paper(curve) and f"{name}.block{block}" in model.seconds
         ]
         return found(values, f"seconds of block {block} at the ratio {ratio} were not recorded")
 
@@ -230,14 +230,9 @@ def _ratio(curve: Curve) -> str:
     return str(curve.about.get("measure", {}).get("ratio", "all"))
 
 
-def _papers(curve: Curve) -> bool:
-    """Whether these are the paper's critics, which are read on the data that they were fitted on."""
-    return bool(curve.about.get("measure", {}).get("protocol") == "paper")
-
-
 def families_of(group: Group) -> list[str]:
     """Of the curves that are read on unseen data."""
-    curves = [curve for model in group.models for curve in model.curves.values() if not _papers(curve)]
+    curves = [curve for model in group.models for curve in model.curves.values() if not by_paper(curve)]
     return list(dict.fromkeys(name for curve in curves for name in curve.families))
 
 

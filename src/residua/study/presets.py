@@ -67,8 +67,7 @@ def network_fields(
             "residua train --init FILE, or choose another network or scale"
         )
     if scale == "tiny":
-        # [ours] A ViT-Ti with patches of 4 pixels has 26 times the arithmetic of this one, which reaches a TA of 0.86 on
-        # the embedded data in two and a half minutes of a busy core.
+        # [ours] A ViT-Ti with patches of 4 pixels has 26 times the arithmetic of this one.
         return fields | {"image": side, "variant": "micro", "patch": 7 if side % 7 == 0 else 4}
     return fields | {"image": side, "variant": "tiny", "patch": 4}
 

@@ -14,6 +14,8 @@ from residua.facts import MeasureFacts, MethodFacts, Setting
 from residua.readings import Curve, Reading
 from residua.record import Record, describe
 from residua.texts import slug
+from residua.training.settings import described
+from residua.unlearn import Unlearner
 
 # What a run that diverged is worth; no gap between shares is larger.
 WORST = 2.0
@@ -93,18 +95,35 @@ def search_record(
     )
 
 
-def best_choices(record: Record, method: Any, number: int) -> list[dict[str, Any]]:
+def best_choices(record: Record, method: Unlearner, number: int) -> list[dict[str, Any]]:
     """The fields of the `number` best trials of an earlier search, best first; those that diverged are none."""
     if LABEL not in record.readings or record.method.label != method.label:
         raise InputError(
             f"{record.name} is not a search of {method.label}; give the record that residua tune wrote, or its folder"
         )
     arrays = record.read_with(LABEL).arrays
+    names = [name for name in arrays if name.startswith("field ")]
+    notes = {
+        f"field {name}": field.setting
+        for name, field in described(type(method)).items()
+        if field.setting.tune
+    }
+    if not {"gap", "TA"} <= arrays.keys() or not names or not notes.keys() >= set(names):
+        raise InputError(
+            f"{record.name} does not hold the choices of a search of {method.label} by its settings "
+            f"{', '.join(name.removeprefix('field ') for name in notes)}; search again"
+        )
     gap = np.where(np.isnan(np.asarray(arrays["TA"], float)), np.inf, np.asarray(arrays["gap"], float))
     places = [place for place in np.argsort(gap, kind="stable")[:number] if np.isfinite(gap[place])]
     if not places:
-        raise InputError(f"every choice of {record.name} diverged; search {method.label} anew")
-    names = [name for name in arrays if name.startswith("field ")]
+        raise InputError(
+            f"every choice of {record.name} diverged; search {method.label} again with lower rates"
+        )
+    for name in names:
+        if not all(notes[name].allows(arrays[name][place].item()) for place in places):
+            raise InputError(
+                f"{record.name} has a {name} that is not {notes[name].expectation()}; search again"
+            )
     return [{name.removeprefix("field "): arrays[name][place].item() for name in names} for place in places]
 
 
