@@ -35,6 +35,22 @@ def test_every_name_reaches_its_loader(name: str, tmp_path: Path, monkeypatch: p
     assert calls == [(tmp_path, {}), (tmp_path, {"size": 64})]
 
 
+def test_a_part_is_the_same_share_of_every_class_and_always_the_same_images() -> None:
+    whole, part, again = (open_dataset(f"fashion-sample{words}") for words in ("", "?part=0.2", "?part=0.20"))
+    assert part.train.counts() == [round(0.2 * n) for n in whole.train.counts()]
+    assert part.train.digest() == again.train.digest()
+    assert part.test.digest() == whole.test.digest()
+    assert set(part.train.index.tolist()) < set(whole.train.index.tolist())
+    assert open_dataset("fashion-sample?part=1").train.digest() == whole.train.digest()
+    assert open_dataset("fashion-sample?part=0.2&size=32&name=fewer").name == "fewer"
+
+
+@pytest.mark.parametrize("words", ["0", "1.5", "-1", "nan", "a fifth", "0.00001"])
+def test_a_part_that_cannot_be_is_refused(words: str) -> None:
+    with pytest.raises(InputError, match=r"part is|none or all of them; choose another part"):
+        open_dataset(f"fashion-sample?part={words}")
+
+
 def test_a_real_folder(tmp_path: Path) -> None:
     for half in ("train", "test"):
         for name in "ab":

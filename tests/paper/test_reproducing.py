@@ -110,6 +110,20 @@ def test_a_few_methods_of_a_larger_scale_do_not_hide_all_of_a_smaller_one():
     assert chosen_group(shelved(few), case).scale == "small"
 
 
+def test_records_of_the_estimator_that_could_be_fooled_stand_for_nothing():
+    old = [make_record(label) for label in KEPT]
+    old = [record.model_copy(update={"software": {"residua": "0.1.0"}}) for record in old]
+    case = case_of("tab:main_baseline", "CIFAR-10 (single class)")
+    assert chosen_group(shelved(old), case) is None
+
+
+def test_how_many_of_the_training_images_were_used_is_named():
+    part = reproduce("tab:main_baseline", shelved([make_record(label) for label in KEPT])).parts[0]
+    made = sum(make_record("FT").setting.task.size(name) for name in ("retain", "forget"))
+    assert made != 50_000
+    assert f"training images: {made:,} of 50,000" in part.differs
+
+
 def test_blocks_references_and_families_need_no_fitting(shelf):
     made = reproduce("diverse_idi_model", shelf)
     for n in ("IDI full", "IDI n=1", "IDI n=4"):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 import residua as rs
 from residua.errors import InputError
+from residua.record import Record, describe
 from residua.study import presets
 from residua.study.controlling import controls_study
 from residua.study.definition import Study
@@ -16,6 +18,8 @@ from residua.study.named_curves import NamedCurve
 from residua.study.presets import BUILT_IN, DEPTH, every_method, network_fields
 from residua.training.recipes import PAPER, SMALL, UNLEARNING
 from residua.unlearn import Random
+
+RECORDS = Path(__file__).parents[2] / "records"
 
 
 def test_the_paper_has_a_study_for_each_data_set_and_network_of_its_tables(stripes, monkeypatch):
@@ -111,6 +115,27 @@ def test_verbatim_has_the_papers_settings_unchanged_and_our_training(forget, sce
     assert network["width"] == 16
 
 
+def test_tuned_has_the_best_of_every_search_and_the_fifth_that_was_searched_on(stripes, monkeypatch):
+    opened: list[str] = []
+
+    def open_dataset(words: str) -> rs.Dataset:
+        opened.append(words)
+        return dataclasses.replace(stripes, name="cifar10-jpeg")
+
+    monkeypatch.setattr(presets, "open_dataset", open_dataset)
+    study = BUILT_IN["small-tuned"]("data:DIR", "class:2")
+    assert opened == ["data:DIR?part=0.2"]
+    assert study.scale == "small-tuned"
+    made = {row.label: row.made.method for row in study.rows if row.made.parents and row.label != "Original"}
+    searches = [Record.read(path) for path in sorted((RECORDS / "cifar10-search").glob("*.json"))]
+    assert made.keys() == {record.method.label for record in searches}
+    for record in searches:
+        assert describe(made[record.method.label])["fields"] == record.method.fields
+    numbers = Counter(row.label for row in study.rows)
+    assert {numbers[label] for label in made} == {2}, "two unlearning seeds"
+    assert {numbers[label] for label in ("Original", "Retrain", "Retrain 2", "Retrain 3", "Random")} == {1}
+
+
 def test_small_studies_have_three_references_with_seeds_of_their_own(stripes, monkeypatch):
     as_cifar10(stripes, monkeypatch)
     rows = [row for row in BUILT_IN["small"]("data:DIR", "class:2").rows if row.label.startswith("Retrain")]
@@ -131,7 +156,7 @@ def test_further_curves_are_of_the_same_models_under_names_of_their_own(stripes,
     assert [measure.label for measure in BUILT_IN["tiny-curves"](forget="class:2").measures] == ratios
 
 
-@pytest.mark.parametrize("name", ["small", "small-verbatim"])
+@pytest.mark.parametrize("name", ["small", "small-verbatim", "small-tuned"])
 def test_the_papers_critics_are_fitted_to_the_same_models(name, stripes, monkeypatch):
     as_cifar10(stripes, monkeypatch)
     first, critics = (BUILT_IN[each]("data:DIR", "class:2") for each in (name, f"{name}-critics"))
@@ -140,7 +165,8 @@ def test_the_papers_critics_are_fitted_to_the_same_models(name, stripes, monkeyp
     made = {row.label: (row.made.method, row.made.seed) for row in first.rows if row.draw == 0}
     assert {row.label: (row.made.method, row.made.seed) for row in critics.rows} == made
     (measure,) = critics.measures
-    assert (measure.label, measure.protocol) == ("information-paper-10-percent", "paper")
+    own = "information-paper" if name == "small-tuned" else "information-paper-10-percent"
+    assert (measure.label, measure.protocol) == (own, "paper")
 
 
 def test_a_small_study_unlearns_with_two_seeds_and_trains_each_reference_once(stripes, monkeypatch):

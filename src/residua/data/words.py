@@ -20,6 +20,7 @@ from residua.data.from_list import csv
 from residua.data.from_npz import npz
 from residua.data.from_parquet import parquet
 from residua.data.idx import fashion_mnist, mnist
+from residua.data.parting import part_of
 from residua.data.preprocessing import Preprocessing, numbers, prepare
 from residua.data.task import Dataset, ForgetTask, forget_classes, forget_indices, forget_samples
 from residua.errors import InputError, first_line
@@ -44,9 +45,8 @@ ON_DISK: dict[str, Callable[..., Dataset]] = {
 
 IN_A_FILE = ("npz", "csv")
 # `NAME:PLACE?size=32&mean=0.5&std=0.25`: what the options of the command line become, so that one word says it all.
-SETTINGS = re.compile(
-    r"\?((?:(?:size|mean|std|normalise|name)=[^&?]*)(?:&(?:size|mean|std|normalise|name)=[^&?]*)*)$"
-)
+_SETTING = r"(?:size|mean|std|normalise|name|part)=[^&?]*"
+SETTINGS = re.compile(rf"\?({_SETTING}(?:&{_SETTING})*)$")
 
 
 def open_dataset(
@@ -61,13 +61,14 @@ def open_dataset(
 
     `preprocessing` (or `size` alone, or `?size=32&normalise=imagenet` behind the words) is what the caller asks of the
     images, `carried` what the model's checkpoint says; where neither says anything, the loader's own way is taken.
-    `name` is what the data set is called, by which recipes are found.
+    `name` is what the data set is called, by which recipes are found. `?part=0.2` takes a fifth of each class's training
+    examples, the same ones every time, and all test data.
     """
     spec, settings = split_settings(spec)
     name = settings.pop("name", name)
     asked = (preprocessing or Preprocessing(size)).over(_preprocessing(settings))
     wanted = asked.over(carried)
-    data = prepare(_fitting(spec, asked.size, wanted.size), wanted)
+    data = part_of(prepare(_fitting(spec, asked.size, wanted.size), wanted), _part(settings))
     return replace(data, name=name) if name else data
 
 
@@ -95,6 +96,14 @@ def with_settings(spec: str, **settings: object) -> str:
     plain, before = split_settings(spec)
     kept = before | {key: str(value) for key, value in settings.items() if value is not None}
     return f"{plain}?{'&'.join(f'{key}={value}' for key, value in kept.items())}" if kept else plain
+
+
+def _part(settings: dict[str, str]) -> float:
+    words = settings.get("part", "1")
+    try:
+        return float(words)
+    except ValueError:
+        raise InputError(f"part is {words!r}, expected a number above 0 and up to 1") from None
 
 
 def _preprocessing(settings: dict[str, str]) -> Preprocessing:

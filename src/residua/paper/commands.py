@@ -14,6 +14,8 @@ FORGET = {
     ("tiny", "class", 2): "classes:2,6",
     ("small", "class", 2): "classes:4,5",
 }
+# Built-in studies of further curves of another study's models.
+CURVES = ("tiny-curves", "small-curves", "small-tuned-curves")
 
 
 def command_for(case: Case, scale: str | None = None, *, curves: bool = False) -> str:
@@ -23,7 +25,9 @@ def command_for(case: Case, scale: str | None = None, *, curves: bool = False) -
     if scale == "full":
         return _full(case, several)
     base = "tiny" if scale == "tiny" else "small"
-    study = f"{scale}-curves" if curves and scale in ("tiny", "small") else scale
+    if scale == "small-tuned" and case.scenario == "random":
+        scale = "small"  # nothing was searched for random samples
+    study = f"{scale}-curves" if curves and f"{scale}-curves" in CURVES else scale
     forget = FORGET.get((base, case.scenario, several), "")
     words = ["residua study run", study]
     words += ["--data cifar10:DIR"] if base == "small" else []

@@ -18,10 +18,11 @@ SHOWN = ("epochs", "batch", "lr", "momentum", "weight_decay")
 
 def settings_parts(label: str, scale: str | None = None) -> list[Part]:
     """Every data set and network of the table; the paper's value, and ours at this scale (small if none is named)."""
-    scale = {"small-verbatim": "full"}.get(scale or "small", scale or "small")
+    tuned = scale == "small-tuned"
+    scale = {"small-verbatim": "full", "small-tuned": "small"}.get(scale or "small", scale or "small")
     by_setting: dict[str, list[Row]] = {}
     for setting, method, theirs, ours in (
-        _pretraining(scale) if label == PRETRAINING else _methods(label, scale)
+        _pretraining(scale) if label == PRETRAINING else _methods(label, scale, tuned)
     ):
         for name, value in theirs.items():
             own = ours.get(name)
@@ -51,8 +52,10 @@ def _pretraining(scale: str) -> Iterator[tuple[str, str, dict[str, Any], dict[st
         yield _setting(data, network), "Original and Retrain", shown, ours
 
 
-def _methods(label: str, scale: str) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
-    from residua.training.recipes import UNLEARNING, unlearning
+def _methods(
+    label: str, scale: str, tuned: bool
+) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
+    from residua.training.recipes import SMALL_TUNED, UNLEARNING, unlearning
     from residua.unlearn import find
 
     scenario = SCENARIOS[label]
@@ -62,7 +65,8 @@ def _methods(label: str, scale: str) -> Iterator[tuple[str, str, dict[str, Any],
             for method, theirs in recipes.items():
                 # `k` is part of the name, and the crop of ImageNet is ours
                 shown = {name: value for name, value in theirs.items() if name not in ("k", "crop")}
-                whole = find(method, **ours.get(method, {}))
+                searched = SMALL_TUNED.get(method, {}) if tuned and scenario == "class" else {}
+                whole = find(method, **ours.get(method, {}) | searched)
                 yield _setting(data, network), method, shown, {name: getattr(whole, name) for name in shown}
 
 

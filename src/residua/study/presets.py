@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from residua.data.task import ForgetTask
-from residua.data.words import EMBEDDED, open_dataset, parse_forget
+from residua.data.words import EMBEDDED, open_dataset, parse_forget, with_settings
 from residua.errors import InputError
 from residua.measure import (
     Accuracy,
@@ -28,7 +28,15 @@ from residua.study.definition import Row, Study
 from residua.study.jobs import Tell, silent
 from residua.study.named_curves import NamedCurve
 from residua.training.pretraining import Pretraining
-from residua.training.recipes import UNLEARNING, WIDTH, Scale, pretraining, stem_at, unlearning_of
+from residua.training.recipes import (
+    SMALL_TUNED,
+    UNLEARNING,
+    WIDTH,
+    Scale,
+    pretraining,
+    stem_at,
+    unlearning_of,
+)
 from residua.unlearn import FineTune, Retrain, Unlearner, find, methods
 
 NETWORK = "resnet18"
@@ -161,14 +169,22 @@ FORGOTTEN = {
 STRONGER_FT = 5
 # The paper averages over five trials.
 PAPER_SEEDS = 5
+# Models without settings to search.
+ENDS = ("Original", "Retrain", "Random")
+# The part of CIFAR-10 that settings were searched on (records/cifar10-search). [ours] One try of all methods on all of it
+# costs an hour and a half of a core, and what is best for a fifth is too much for five times as many steps.
+FIFTH = 0.2
+
+More = Literal["", "curves", "critics"]
+MORE: tuple[More, ...] = ("", "curves", "critics")
 
 
 @dataclass(frozen=True)
 class Preset:
     """A built-in study: every method at one scale, on one data set, forgetting classes or random samples.
 
-    `references` is the number of Retrains that Original is compared with. `recipes` are those of the scale (ours) or
-    the paper's, unchanged (verbatim). `more` is a study of further curves of the same models, or of the paper's own
+    `references` is the number of Retrains that Original is compared with. `recipes` are those of the scale (ours), the
+    paper's, unchanged (verbatim), or those that a search with equal tries found (tuned). `more` is a study of further curves of the same models, or of the paper's own
     critics: in the same folder it finds the models, and its records stand beside theirs. `ratio` is the share of retained data that its curve takes; `draws`
     is the number of unlearning seeds of each Original.
     """
@@ -180,10 +196,11 @@ class Preset:
     scenario: str = "class"
     seeds: int = 1
     references: int = 1
-    recipes: Literal["ours", "verbatim"] = "ours"
-    more: Literal["", "curves", "critics"] = ""
+    recipes: Literal["ours", "verbatim", "tuned"] = "ours"
+    more: More = ""
     ratio: str = "all"
     draws: int = 1
+    part: float = 1  # of the training data
 
     def __call__(
         self,
@@ -224,7 +241,7 @@ class Preset:
         forget = forget or FORGOTTEN.get((self.dataset, self.scenario))
         if forget is None:
             raise InputError(f"the study {self.name} does not know what to forget; give --forget classes:...")
-        opened = open_dataset(data or self.dataset)
+        opened = open_dataset(with_settings(data or self.dataset, part=None if self.part == 1 else self.part))
         for note in opened.notes:
             tell(f"note: {note}")
         task = parse_forget(opened, forget)
@@ -241,17 +258,21 @@ class Preset:
         name = str(network["network"])
         rows: list[Unlearner | Row] = []
         for label in methods():
-            made = (
-                at_scale(label, self.scale, task, name)
-                if self.recipes == "ours"
-                else verbatim(label, self.scale, task, name, self.dataset)
-            )
+            if self.recipes == "tuned" and label not in (*ENDS, *SMALL_TUNED):
+                continue  # nothing was searched for it
+            made = self._method(label, task, name)
             rows.append(made)
             if isinstance(made, Retrain):
                 rows += [Row(f"Retrain {n + 1}", made, draw=n) for n in range(1, self.references)]
             if isinstance(made, FineTune) and (self.scale == "full" or self.recipes == "verbatim"):
                 rows.append(Row("FT*", dataclasses.replace(made, lr=STRONGER_FT * made.lr)))
         return rows
+
+    def _method(self, label: str, task: ForgetTask, network: str) -> Unlearner:
+        if self.recipes == "verbatim":
+            return verbatim(label, self.scale, task, network, self.dataset)
+        made: Any = at_scale(label, self.scale, task, network)
+        return dataclasses.replace(made, **SMALL_TUNED.get(label, {})) if self.recipes == "tuned" else made
 
 
 def _papers() -> Iterator[Preset]:
@@ -281,6 +302,19 @@ BUILT_IN: dict[str, Preset] = {
             ratio=TENTH,
             recipes="verbatim",
             more="critics",
+        ),
+        *(
+            Preset(
+                f"small-tuned{more and '-' + more}",
+                "small",
+                "cifar10",
+                references=3,
+                recipes="tuned",
+                more=more,
+                draws=1 if more else 2,
+                part=FIFTH,
+            )
+            for more in MORE
         ),
         *_papers(),
     )

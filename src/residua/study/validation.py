@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import torch
 
-from residua.data.split import Split
+from residua.data.parting import parted
 from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.study import seeding
@@ -26,27 +26,11 @@ def validation_task(task: ForgetTask, share: float = SHARE, seed: int = 0, part:
     if not 0 < part <= 1:
         raise InputError(f"the part of the training data is {part:g}, expected above 0 and up to 1")
     number = seeding.derived("validation", seed)
-    retain, test = _parted(task.retain, share, number)
+    retain, test = parted(task.retain, share, number)
     if task.scenario == "class":
-        forget, forget_test = _parted(task.forget, share, number)
+        forget, forget_test = parted(task.forget, share, number)
     else:
         forget, forget_test = task.forget, task.retain.subset(torch.arange(0))
     if part < 1:
-        retain, forget = (
-            _parted(split, part, seeding.derived("part", seed))[1] for split in (retain, forget)
-        )
+        retain, forget = (parted(split, part, seeding.derived("part", seed))[1] for split in (retain, forget))
     return replace(task, retain=retain, test=test, forget=forget, forget_test=forget_test)
-
-
-def _parted(split: Split, share: float, seed: int) -> tuple[Split, Split]:
-    """What stays and what is left out, the same share of every class, in the split's own order."""
-    order = torch.randperm(len(split), generator=torch.Generator().manual_seed(seed))
-    out = torch.zeros(len(split), dtype=torch.bool)
-    for label in torch.unique(split.labels):
-        own = order[split.labels[order] == label]
-        out[own[: round(share * len(own))]] = True
-    if out.all() or not out.any():
-        raise InputError(
-            f"{share:.0%} of {len(split)} training examples are none or all of them; choose another validation share or part"
-        )
-    return split.subset((~out).nonzero()[:, 0]), split.subset(out.nonzero()[:, 0])

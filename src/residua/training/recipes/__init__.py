@@ -6,11 +6,13 @@ from residua.training.recipes.lookup import unlearning, unlearning_of
 from residua.training.recipes.paper import UNLEARNING
 from residua.training.recipes.pretrainings import PAPER, SMALL, TINY, WIDTH, Scale, pretraining, stem_at
 from residua.training.recipes.shadows import SHADOWS
+from residua.training.recipes.tuned import SMALL_TUNED
 
 __all__ = [
     "PAPER",
     "SHADOWS",
     "SMALL",
+    "SMALL_TUNED",
     "TINY",
     "UNLEARNING",
     "WIDTH",
