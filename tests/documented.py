@@ -29,7 +29,7 @@ from residua.cli import audit as audit_command
 from residua.compare.verdicts import WORDS
 from residua.data import words as data_words
 from residua.measure import InformationCurve
-from residua.study import presets
+from residua.study import built_in, presets
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -213,5 +213,6 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     quick = partial(auditing.audit, curve=curve(last=1), measures=())
     monkeypatch.setattr(rs, "audit", quick)  # first: it is looked up there, and put back as it was
     monkeypatch.setattr(auditing, "audit", quick)
-    monkeypatch.setattr(presets, "InformationCurve", curve)
+    for room in (presets, built_in):
+        monkeypatch.setattr(room, "InformationCurve", curve)
     monkeypatch.setattr(presets, "FULL_STACK", presets.FULL_STACK[:1])

@@ -11,11 +11,12 @@ import pytest
 import residua as rs
 from residua.errors import InputError
 from residua.record import Record, describe
-from residua.study import presets
+from residua.study import built_in
+from residua.study.built_in import BUILT_IN
 from residua.study.controlling import controls_study
 from residua.study.definition import Study
 from residua.study.named_curves import NamedCurve
-from residua.study.presets import BUILT_IN, DEPTH, every_method, network_fields
+from residua.study.presets import DEPTH, every_method, network_fields
 from residua.training.recipes import PAPER, SMALL, UNLEARNING
 from residua.unlearn import Random
 
@@ -31,7 +32,7 @@ def test_the_paper_has_a_study_for_each_data_set_and_network_of_its_tables(strip
     assert BUILT_IN["paper-cifar10-resnet18-random"].scenario == "random"
     for (scenario, dataset, network), preset in named.items():
         data = dataclasses.replace(stripes, name=dataset)
-        monkeypatch.setattr(presets, "open_dataset", lambda words, data=data: data)
+        monkeypatch.setattr(built_in, "open_dataset", lambda words, data=data: data)
         forget = "class:2" if scenario == "class" else "samples:5"
         if network == "vit":
             with pytest.raises(InputError, match="ImageNet-21k"):
@@ -62,14 +63,14 @@ def test_the_paper_has_a_study_for_each_data_set_and_network_of_its_tables(strip
     ],
 )
 def test_a_study_that_cannot_be_is_one_sentence(name, given, sentence, stripes, monkeypatch):
-    monkeypatch.setattr(presets, "open_dataset", lambda words: dataclasses.replace(stripes, name="cifar10"))
+    monkeypatch.setattr(built_in, "open_dataset", lambda words: dataclasses.replace(stripes, name="cifar10"))
     with pytest.raises(InputError, match=sentence):
         BUILT_IN[name](**({"forget": "class:2"} | given if name == "tiny" else given))
 
 
 def test_what_is_odd_about_the_data_is_mentioned(stripes, monkeypatch):
     odd = dataclasses.replace(stripes, notes=("the labels run from 1 to 4",))
-    monkeypatch.setattr(presets, "open_dataset", lambda words: odd)
+    monkeypatch.setattr(built_in, "open_dataset", lambda words: odd)
     sentences: list[str] = []
     BUILT_IN["tiny"](forget="class:2", tell=sentences.append)
     assert sentences == ["note: the labels run from 1 to 4"]
@@ -96,7 +97,7 @@ def test_the_tiny_vit_is_one_that_two_cores_can_train():
 
 def as_cifar10(stripes, monkeypatch):
     monkeypatch.setattr(
-        presets, "open_dataset", lambda words: dataclasses.replace(stripes, name="cifar10-jpeg")
+        built_in, "open_dataset", lambda words: dataclasses.replace(stripes, name="cifar10-jpeg")
     )
 
 
@@ -122,7 +123,7 @@ def test_tuned_has_the_best_of_every_search_and_the_fifth_that_was_searched_on(s
         opened.append(words)
         return dataclasses.replace(stripes, name="cifar10-jpeg")
 
-    monkeypatch.setattr(presets, "open_dataset", open_dataset)
+    monkeypatch.setattr(built_in, "open_dataset", open_dataset)
     study = BUILT_IN["small-tuned"]("data:DIR", "class:2")
     assert opened == ["data:DIR?part=0.2"]
     assert study.scale == "small-tuned"
@@ -188,7 +189,7 @@ def test_every_block_of_a_network_can_be_asked_for(network, stripes):
 
 def test_the_papers_studies_have_its_critics(stripes, monkeypatch):
     data = dataclasses.replace(stripes, name="cifar10")
-    monkeypatch.setattr(presets, "open_dataset", lambda words: data)
+    monkeypatch.setattr(built_in, "open_dataset", lambda words: data)
     study = BUILT_IN["paper-cifar10-resnet18"]("data:DIR", "class:2")
     (critics,) = [m for m in study.measures if m.label == "information-paper-5-blocks"]
     assert (critics.protocol, critics.lr, critics.label_lr) == ("paper", None, None), "the paper's own rates"

@@ -69,8 +69,8 @@ def chosen_study(
     compact: bool = False,
 ) -> Any:
     """A built-in study or that of a file, cut down to what was asked for."""
+    from residua.study.built_in import BUILT_IN
     from residua.study.definition import Row, Study
-    from residua.study.presets import BUILT_IN
 
     study: Any = None
     if name in BUILT_IN:
