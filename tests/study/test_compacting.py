@@ -10,7 +10,7 @@ from residua import compare
 from residua.compare import readings_of
 from residua.compare.shares import idi_value
 from residua.measure import ForgetOutputs, InformationCurve, Membership, Representation
-from residua.study.compacting import STEPS
+from residua.study.compacting import STEPS, rounded
 from residua.study.definition import Row, Study
 from residua.unlearn import HeadDistillation, Original, Retrain
 
@@ -88,8 +88,25 @@ def test_what_is_left_out_is_what_no_table_reads(records):
 def test_outputs_of_many_samples_are_thinned_evenly():
     from residua.study.compacting import OUTPUTS, _smaller
 
-    many = np.arange(3 * OUTPUTS + 1, dtype=np.float32)[:, None]
+    share = np.linspace(0.01, 0.4, 3 * OUTPUTS + 1)
+    many = np.log(np.stack([share, 1 - share], axis=1)).astype(np.float32)
     kept = _smaller("outputs.log_probabilities", many)
     assert len(kept) <= OUTPUTS
-    assert set(np.diff(kept[:, 0])) == {4.0}
+    assert np.exp(kept[:, 0]) == pytest.approx(share[::4], rel=0.01)
     assert len(_smaller("outputs.log_probabilities", many[:OUTPUTS])) == OUTPUTS
+
+
+def test_outputs_are_kept_to_three_digits_and_stay_probabilities():
+    logits = np.random.default_rng(0).normal(0, 4, (200, 10))
+    exact = (logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))).astype(np.float32)
+    exact[0] = [0, *[-np.inf] * 9]
+    exact[1] = np.log(0.1)
+    kept = rounded(exact)
+    assert kept.dtype == np.float32
+    assert np.exp(kept.astype(float)).sum(axis=1) == pytest.approx(1, abs=1e-6)
+    assert np.abs(np.exp(kept) - np.exp(exact)).max() < 1e-3
+    others = exact < exact.max(axis=1, keepdims=True)
+    finite = others & np.isfinite(exact)
+    assert np.abs(kept[finite] / exact[finite] - 1).max() < 2**-10
+    assert np.array_equal(kept[0], exact[0])
+    assert np.array_equal(rounded(kept)[others], kept[others])

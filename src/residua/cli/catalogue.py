@@ -12,6 +12,7 @@ from residua.cli.console import say, show
 from residua.cli.options import DataOption, DeviceOption, ForgetOption, choose_device, open_task
 from residua.cli.progress import following, report_failures
 from residua.cli.report import tell_page
+from residua.cli.study_choice import CompactOption
 from residua.cli.words import JobsOption, OurNetwork, PluginOption, command_line
 from residua.files import check_place, write_atomically
 from residua.measure import InformationCurve, Measure, measures
@@ -43,6 +44,7 @@ def catalogue(
     network: OurNetwork = None,
     jobs: JobsOption = 2,
     device: DeviceOption = "cpu",
+    compact: CompactOption = False,
 ) -> None:
     """Train Original and Retrain, run every method, and print what models say and what they know.
 
@@ -65,6 +67,7 @@ def catalogue(
             + _of_files(),
             jobs=jobs,
             device=str(where),
+            compact=compact,
             command=command_line(),
             tell=say,
             progress=progress,

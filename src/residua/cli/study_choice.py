@@ -50,8 +50,7 @@ CompactOption = Annotated[
     bool,
     typer.Option(
         "--compact",
-        help="Records of a tenth of the size: all values, but of samples only what tables and figures need. "
-        "Small studies always do.",
+        help="Records of a tenth of the size: all values, but of samples only what tables and figures need.",
     ),
 ]
 ALWAYS = ("Original", "Retrain")

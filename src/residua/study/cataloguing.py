@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,14 @@ def catalogue(
     seeds: int = 1,
     measures: Sequence[Measure] | None = None,
     network: str | None = None,
+    compact: bool = False,
     **how: Any,
 ) -> Finished:
     """Every method, or those named, on one task, over seeds 0, 1, ... `how` goes to `run`: jobs, device, tell, ..."""
     study = every_method(
         task, scale=scale, labels=methods, seeds=range(seeds), measures=measures, network=network
     )
+    study = dataclasses.replace(study, compact=compact)
     return complete(study, run(study, out, **how))
 
 

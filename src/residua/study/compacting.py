@@ -4,7 +4,7 @@ A study of many models on large data would leave megabytes for each. A compact r
 
 - terms of a curve: of the first family (the stack) each sample's, to 1/256 nats and with the mean unchanged; of the other
   families the mean of each block alone, so that IDI by family can be told, but not its interval; of test images the means;
-- of outputs on the forget set those of at most `OUTPUTS` samples, evenly chosen; those of the random network, which are the
+- of outputs on the forget set those of at most `OUTPUTS` samples, evenly chosen, to three digits; those of the random network, which are the
   same in every record, only in what is computed from them: ZRF becomes a value;
 - of attacks the curve of false and true positives, not the score of every sample;
 - nothing of the pooled features of samples, which verdicts compare, nor where the samples stand in the data.
@@ -23,6 +23,7 @@ from residua.record import Record
 
 STEPS = 256  # of a nat
 OUTPUTS = 500
+BITS = 10
 DROPPED = re.compile(r"representation\..*|.*MIA\.forget|information[^.]*\.(index|test_labels)")
 SAID, RANDOM = "outputs.log_probabilities", "outputs.random"
 TERMS = re.compile(r"information[^.]*\.(test_)?terms")
@@ -50,8 +51,23 @@ def _smaller(name: str, array: np.ndarray) -> np.ndarray:
     if match := TERMS.fullmatch(name):
         return _terms(array, samples=not match[1])
     if name == SAID:
-        return array[:: max(1, -(-len(array) // OUTPUTS))]
+        return rounded(array[:: max(1, -(-len(array) // OUTPUTS))])
     return array
+
+
+def rounded(log_probabilities: np.ndarray) -> np.ndarray:
+    """Nearly the same, to `BITS` bits after the first: as many bytes, but most of them 0, which a file packs away.
+
+    The largest of each row is what is left of 1, so that the row still belongs to probabilities.
+    """
+    exact = np.ascontiguousarray(log_probabilities, dtype=np.float32)
+    dropped = 23 - BITS
+    bits = (exact.view(np.uint32) + np.uint32(1 << (dropped - 1))) >> np.uint32(dropped) << np.uint32(dropped)
+    kept = np.where(np.isfinite(exact), bits.view(np.float32), exact)
+    rows, largest = np.arange(len(exact)), exact.argmax(axis=1)
+    kept[rows, largest] = -np.inf
+    kept[rows, largest] = np.log1p(-np.exp(kept.astype(np.float64)).sum(axis=1))
+    return kept
 
 
 def _terms(terms: np.ndarray, samples: bool) -> np.ndarray:
