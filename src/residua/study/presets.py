@@ -17,6 +17,7 @@ from residua.measure import (
     Measure,
     Membership,
     Perturbed,
+    Probe,
     Recovery,
     Representation,
     WhiteBoxMembership,
@@ -45,6 +46,7 @@ EVERYTHING: tuple[Measure, ...] = (
     Embedding(),
     Perturbed(),
     Representation(),
+    Probe(),
 )
 # Blocks of our networks, the most that a curve can have.
 DEPTH = {"resnet18": 5, "resnet50": 6, "vit": 12}
