@@ -39,11 +39,51 @@ def run(tmp_path, capsys):
 
     def call(*words: str, epochs: int = 1) -> tuple[int, str, str]:
         file.write_text(STUDY.replace("EPOCHS", str(epochs)))
-        place = [str(file), "--out", str(out)] if words[0] in ("run", "plan") else [str(out)]
+        named = words[0] in ("run", "plan", "verdicts")
+        place = [str(file), "--out", str(out)] if named else [str(out)]
         code = main(["study", words[0], *place, *words[1:]])
         return code, *capsys.readouterr()
 
     return call
+
+
+AUDITED = """
+from residua.audits import NEEDED
+from residua.measure import InformationCurve, Recovery
+from residua.study.definition import Row
+import dataclasses
+study = dataclasses.replace(
+    study,
+    methods=[*study.methods[:2], Row("Retrain 2", Retrain(quick), draw=1), *study.methods[2:]],
+    measures=[InformationCurve(last=1, steps=3, rounds=1, folds=2), *NEEDED, Recovery(repeats=1)],
+    compact=True,
+)
+"""
+
+
+def test_every_model_of_a_study_gets_a_verdict_from_what_was_measured(run, tmp_path, monkeypatch):
+    code, _, err = run("verdicts")
+    assert (code, "holds no study; run `residua study run`" in err) == (3, True)
+    monkeypatch.setattr("test_cli_study.STUDY", STUDY + AUDITED)
+    code, _, err = run("run", "--jobs", "1", "--draws", "2")
+    assert code == 0, err
+    code, _, err = run("verdicts", "--seeds", "2", "--draws", "2")
+    assert code == 0, "the second seed has not run, and is left out"
+    code, out, err = run("verdicts", "--draws", "2")
+    assert code == 0, err
+    assert "3 reports and the table" in err
+    folder = tmp_path / "runs/verdicts"
+    assert {path.name for path in folder.iterdir()} == {
+        "seed0-original.json", "seed0-hd.json", "seed0-1-hd.json", "table.md",
+    }  # fmt: skip
+    first, second = (json.loads((folder / name).read_text()) for name in ("seed0-hd.json", "seed0-1-hd.json"))
+    assert (first["about"]["control"], second["about"]["draw"]) == ("HD", 1)
+    assert first["inside"]["references"] == 2
+    assert first["idi"]["value"] == 1 or first["idi"]["value"] is None, "HD has Original's encoder"
+    assert first["verdict"] != "FORGOTTEN"
+    assert first["about"]["command"].startswith("residua ")
+    assert first["verdict"] in (folder / "table.md").read_text()
+    assert first["verdict"] in out
 
 
 def test_a_study_is_planned_run_looked_at_and_kept_in_order(run):

@@ -59,7 +59,9 @@ def control_reports(records: Sequence[Record], rules: Rules) -> list[AuditReport
         for row, record in rows.items():
             if row not in references:
                 roles = {"unlearned": record, "original": rows["Original"]} | zeros
-                about = {"control": row, "seed": seed, "setting": setting_line(record).split(", seed ")[0]}
+                about: dict[str, Any] = {"control": record.method.label, "seed": seed}
+                about |= {"draw": record.seeds["draw"]} if "draw" in record.seeds else {}
+                about |= {"setting": setting_line(record).split(", seed ")[0]}
                 reports.append(audit_report(roles, rules=rules, about=about))
     return reports
 
@@ -196,7 +198,9 @@ def _nearer(seeds: Sequence[Mapping[str, Mapping[str, float]]], name: str) -> It
 
 
 def _by_seed(records: Sequence[Record]) -> dict[int, dict[str, Record]]:
+    """By Original's seed and by label; further unlearnings of one Original have their number behind it."""
     rows: dict[int, dict[str, Record]] = {}
     for record in records:
-        rows.setdefault(record.seeds["training"], {})[record.method.label] = record
+        draw = f" draw {record.seeds['draw']}" if "draw" in record.seeds else ""
+        rows.setdefault(record.seeds["training"], {})[record.method.label + draw] = record
     return rows

@@ -20,6 +20,7 @@ from residua.study.computing import How, conduct
 from residua.study.definition import PlannedRow, Study
 from residua.study.jobs import Tell
 from residua.study.running import Run
+from residua.study.sharing import Shared
 from residua.study.store import Result, Store
 from residua.training.settings import directions
 from residua.unlearn import Original, traits
@@ -93,6 +94,19 @@ def run(study: Study, out: str | Path, **how: Any) -> Finished:
         running.computed,
         len(running.results) - running.computed,
     )
+
+
+def whole_records(study: Study, out: str | Path, device: str = "cpu") -> list[Record]:
+    """The records of rows that are finished, with everything that the store has, also where the study keeps less."""
+    store, context = Store(out), Context(study.tasks, device)
+    facts = context.task_facts()
+    found = Run(study.cells, store, Shared(context, store.folder), facts)
+    found.look()
+    return [
+        row.record(found.results, store, study.scale, facts[row.made.task]["manifest"])
+        for row in study.rows
+        if all(cell in found.results for cell in _needed(row))
+    ]
 
 
 def _compare(study: Study, out: Path, tell: Tell) -> None:
