@@ -81,7 +81,7 @@ def test_every_model_of_a_study_gets_a_verdict_from_what_was_measured(run, tmp_p
     assert first["inside"]["references"] == 2
     assert first["idi"]["value"] == 1 or first["idi"]["value"] is None, "HD has Original's encoder"
     assert first["verdict"] != "FORGOTTEN"
-    assert first["about"]["command"].startswith("residua ")
+    assert first["about"]["command"].startswith("residua")
     assert first["verdict"] in (folder / "table.md").read_text()
     assert first["verdict"] in out
 

@@ -100,6 +100,7 @@ FATAL = {
     ("study", "status"): [["nowhere", "file"]],
     ("study", "why"): [["nowhere", "file", "file"]],
     ("study", "table"): [["nowhere", "file"]],
+    ("study", "verdicts"): [["--out", "nowhere"], ["--seeds", "0"]],
     ("study", "check"): [["nowhere", "file"]],
     ("study", "prune"): [["nowhere", "file"]],
     ("data", "show"): [["--data", "nonsense"], ["--data", "image-folder:nowhere"]],
