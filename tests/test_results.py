@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib.util
 import json
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 
 from residua.cli import PLACES, main
-from residua.paper.results import drawable
+from residua.paper.results import drawable, results_page
 from residua.paper.shelf import Shelf, open_shelf
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,6 +48,17 @@ def test_every_figure_that_can_be_drawn_is_there_or_too_large(make_results, shel
     assert there <= set(drawable(shelf)), "a figure of records that are gone; run: make results"
     text = (ROOT / "RESULTS.md").read_text(encoding="utf-8")
     assert all(f"docs/figures/{name}" in text for name in there)
+
+
+def test_verdicts_of_a_study_are_on_the_page_in_the_papers_order(tmp_path):
+    folder = tmp_path / "some-study/verdicts"
+    folder.mkdir(parents=True)
+    for name in ("seed0-cola", "seed0-hd", "seed0-random"):
+        shutil.copy(RECORDS / f"cifar10-controls/{name}.json", folder)
+    page = results_page(open_shelf(tmp_path))
+    rows = [line for line in page.splitlines() if line.startswith(("| Random", "| HD", "| COLA"))]
+    assert [row.split(" | ")[2] for row in rows] == ["UTILITY_LOST", "SHALLOW", "UNDETERMINED"]
+    assert "| HD | 0.0 | SHALLOW | 1.00 (" in rows[1]
 
 
 def commands_of(folder: Path) -> set[str]:

@@ -8,10 +8,11 @@ from typing import Annotated, Optional
 
 import typer
 
+from residua.audits.reports import reports_in
 from residua.cli.console import say, show
 from residua.cli.options import DataOption, DeviceOption, ForgetOption, choose_device, open_task
 from residua.cli.progress import following, report_failures
-from residua.cli.report import reports_in, write_controls_page
+from residua.cli.report import write_controls_page
 from residua.cli.words import JobsOption, OurNetwork, command_line
 from residua.compare import Rules
 from residua.errors import InputError

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from residua.audits.pages import PAGE, write_page
+from residua.audits.reports import reports_in
 from residua.audits.verifying import read_records, read_report
 from residua.cli.console import out as console
 from residua.cli.console import say
@@ -106,22 +107,3 @@ def _order(path: Path) -> list[str]:
         return list(dict(json.loads(read_text(path))))
     except (ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{path} is damaged ({first_line(error)}); run the study again") from error
-
-
-def reports_in(folder: Path) -> list[AuditReport]:
-    """The audits of controls; none where the folder holds something else."""
-    found = []
-    for path in sorted(folder.glob("seed*.json")):
-        text = read_text(path, "the report of a control")
-        if '"verdict"' not in text:
-            return []
-        try:
-            each = AuditReport.model_validate_json(text)
-            if not {"control", "seed", "setting"} <= set(each.about):
-                raise ValueError("it does not name its control")
-        except ValueError as error:
-            raise InputError(
-                f"{path} is not the report of a control ({first_line(error)}); make it again"
-            ) from error
-        found.append(each)
-    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from residua.audits.reports import reports_in
 from residua.paper.cases import SCALES, Case, chosen_group
 from residua.paper.drawings import save
 from residua.paper.figure_list import FIGURES
@@ -15,7 +16,8 @@ from residua.paper.reproducing import ABOUT, Reproduction, all_labels, reproduce
 from residua.paper.shelf import Group, Shelf
 from residua.paper.statements import AIM, agreement, statements
 from residua.paper.tables import Part, rank_line, shown, table_parts
-from residua.report import Table
+from residua.report import AuditReport, Table
+from residua.report.verdicts import model_verdicts
 from residua.study.searches import SettingsRange, idi_range
 
 HEAD = """# Results
@@ -34,7 +36,14 @@ def results_page(shelf: Shelf, notes: str = "", figures: dict[str, str] | None =
     parts = [HEAD, *_conclusions(shelf)]
     if notes:
         parts.append(notes.strip() + "\n")
-    parts += [*_ranges(shelf), *_tables(shelf), *_figures(figures or {}), *_missing(shelf), *_sources(shelf)]
+    parts += [
+        *_verdicts(shelf),
+        *_ranges(shelf),
+        *_tables(shelf),
+        *_figures(figures or {}),
+        *_missing(shelf),
+        *_sources(shelf),
+    ]
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
@@ -103,6 +112,29 @@ def _by_family(readers: list[Reader], columns: list[str]) -> str:
     note = f"The aim is {AIM}. The paper's IDI is that of tab:main_baseline, CIFAR-10; HD's is 1 in both by construction."
     title = "Rank correlation (Spearman) of our IDI with the paper's, by family of critics"
     return Table(title, ("Critics", *columns), tuple(rows), note).markdown()
+
+
+def _verdicts(shelf: Shelf) -> Iterator[str]:
+    """What audits say of the models of studies, where those were asked for it."""
+    tables = [
+        (folder.parent.name, model_verdicts(sorted(reports, key=_place)))
+        for folder in sorted(shelf.folder.glob("*/verdicts"))
+        if (reports := reports_in(folder))
+    ]
+    if tables:
+        yield "## Verdicts\n"
+        yield (
+            "What `residua audit` would say of each model, against all Retrains of its study ([docs/verdict.md]"
+            "(docs/verdict.md)); made by `residua study verdicts` from what the study has measured.\n"
+        )
+    for name, table in tables:
+        yield Table(f"{name}: {table.title}", table.columns, table.rows, table.note).markdown()
+
+
+def _place(report: AuditReport) -> tuple[int, int, int]:
+    """As the paper orders methods."""
+    label, about = report.about["control"], report.about
+    return ROWS.index(label) if label in ROWS else len(ROWS), about["seed"], about.get("draw", 0)
 
 
 def _ranges(shelf: Shelf) -> Iterator[str]:
