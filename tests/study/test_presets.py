@@ -128,6 +128,7 @@ def test_tuned_has_the_best_of_every_search_and_the_fifth_that_was_searched_on(s
     assert opened == ["data:DIR?part=0.2"]
     assert study.scale == "small-tuned"
     made = {row.label: row.made.method for row in study.rows if row.made.parents and row.label != "Original"}
+    assert made.pop("FT*").lr == pytest.approx(5 * made["FT"].lr), "one of the paper's references"
     searches = [Record.read(path) for path in sorted((RECORDS / "cifar10-search").glob("*.json"))]
     assert made.keys() == {record.method.label for record in searches}
     for record in searches:

@@ -127,7 +127,7 @@ class Preset:
         return task
 
     def _methods(self, task: ForgetTask, network: Mapping[str, Any]) -> list[Unlearner | Row]:
-        """Every method, after Retrain the further references, and the paper's FT* where its recipes are used."""
+        """Every method, after Retrain the further references, and the paper's FT* beside its recipes and the searched ones."""
         name = str(network["network"])
         rows: list[Unlearner | Row] = []
         for label in methods():
@@ -139,7 +139,7 @@ class Preset:
             rows.append(made)
             if isinstance(made, Retrain):
                 rows += [Row(f"Retrain {n + 1}", made, draw=n) for n in range(1, self.references)]
-            if isinstance(made, FineTune) and (self.scale == "full" or self.recipes == "verbatim"):
+            if isinstance(made, FineTune) and (self.scale == "full" or self.recipes != "ours"):
                 rows.append(Row("FT*", dataclasses.replace(made, lr=STRONGER_FT * made.lr)))
         return rows
 
