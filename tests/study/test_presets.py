@@ -17,7 +17,7 @@ from residua.study.controlling import controls_study
 from residua.study.definition import Study
 from residua.study.named_curves import NamedCurve
 from residua.study.presets import DEPTH, every_method, network_fields
-from residua.training.recipes import PAPER, SMALL, SMALL_MEMORISED, UNLEARNING
+from residua.training.recipes import PAPER, SMALL, UNLEARNING
 from residua.unlearn import Random
 
 RECORDS = Path(__file__).parents[2] / "records"
@@ -136,20 +136,6 @@ def test_tuned_has_the_best_of_every_search_and_the_fifth_that_was_searched_on(s
     numbers = Counter(row.label for row in study.rows)
     assert {numbers[label] for label in made} == {2}, "two unlearning seeds"
     assert {numbers[label] for label in ("Original", "Retrain", "Retrain 2", "Retrain 3", "Random")} == {1}
-
-
-def test_memorised_has_the_papers_settings_and_a_longer_training_of_original_and_retrain(
-    stripes, monkeypatch
-):
-    as_cifar10(stripes, monkeypatch)
-    study, first = (BUILT_IN[name]("data:DIR", "class:2") for name in ("small-memorised", "small-verbatim"))
-    assert study.scale == "small-memorised"
-    made, others = ({row.label: row.made.method for row in each.rows} for each in (study, first))
-    assert {row.training.pretraining for row in study.rows} == {SMALL_MEMORISED}
-    assert made["Retrain"].pretraining == SMALL_MEMORISED
-    assert {label: made[label] for label in made if label != "Retrain"} == {
-        label: others[label] for label in others if not label.startswith("Retrain")
-    }
 
 
 def test_small_studies_have_three_references_with_seeds_of_their_own(stripes, monkeypatch):

@@ -33,7 +33,7 @@ def reproduce(
         typer.Option(help="Folder of records.", show_default="records/ here or in the checkout"),
     ] = None,
     scale: Annotated[
-        Optional[Literal["tiny", "small", "small-tuned", "small-verbatim", "small-memorised", "full"]],  # noqa: UP045
+        Optional[Literal["tiny", "small", "small-tuned", "small-verbatim", "full"]],  # noqa: UP045
         typer.Option(help="Whose records.", show_default="the largest that is there"),
     ] = None,
     reference: Annotated[

@@ -12,16 +12,13 @@ from residua.readings import Curve
 
 # From the one that says most of the paper to the one that says least. `small-tuned` has settings that were searched with
 # the same number of tries for every method, on the fifth of CIFAR-10 that they were searched on; `small-verbatim` the
-# paper's learning rates, epochs and batch sizes on our small networks; `small-memorised` the same on a fifth of the data,
-# for an Original that knows its training images by heart.
-SCALES = ("full", "small", "small-tuned", "small-verbatim", "small-memorised", "tiny")
+# paper's learning rates, epochs and batch sizes on our small networks.
+SCALES = ("full", "small", "small-tuned", "small-verbatim", "tiny")
 STAND_IN = {scale: "fashion-sample" if scale == "tiny" else "cifar10" for scale in SCALES[1:]}
 RECIPES = {
     "full": "the paper's",
     "small-tuned": "ours, searched with the same number of tries for every method",
-    **dict.fromkeys(
-        ("small-verbatim", "small-memorised"), "the paper's learning rates, epochs and batch sizes, unchanged"
-    ),
+    "small-verbatim": "the paper's learning rates, epochs and batch sizes, unchanged",
 }
 # Versions whose estimator could be fooled by a rotation: their records say how settings were chosen, and nothing else.
 OLD = "0.1."

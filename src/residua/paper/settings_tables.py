@@ -19,9 +19,7 @@ SHOWN = ("epochs", "batch", "lr", "momentum", "weight_decay")
 def settings_parts(label: str, scale: str | None = None) -> list[Part]:
     """Every data set and network of the table; the paper's value, and ours at this scale (small if none is named)."""
     tuned = scale == "small-tuned"
-    scale = {"small-verbatim": "full", "small-memorised": "full", "small-tuned": "small"}.get(
-        scale or "small", scale or "small"
-    )
+    scale = {"small-verbatim": "full", "small-tuned": "small"}.get(scale or "small", scale or "small")
     by_setting: dict[str, list[Row]] = {}
     for setting, method, theirs, ours in (
         _pretraining(scale) if label == PRETRAINING else _methods(label, scale, tuned)

@@ -25,8 +25,7 @@ from residua.study.presets import (
     trained_at,
     verbatim,
 )
-from residua.training.pretraining import Pretraining
-from residua.training.recipes import SMALL_MEMORISED, SMALL_TUNED, UNLEARNING, Scale
+from residua.training.recipes import SMALL_TUNED, UNLEARNING, Scale
 from residua.unlearn import FineTune, Retrain, Unlearner, methods
 
 # What a built-in study forgets unless it is told. [ours] The paper does not say which class, nor which five of ImageNet.
@@ -73,7 +72,6 @@ class Preset:
     ratio: str = "all"
     draws: int = 1
     part: float = 1  # of the training data
-    training: Pretraining | None = None  # None is the scale's own
 
     def __call__(
         self,
@@ -93,11 +91,11 @@ class Preset:
         return Study(
             tasks={task.dataset: task},
             networks={name: network_for(task, self.scale, name)},
-            pretraining=self.training or trained_at(self.scale),
+            pretraining=trained_at(self.scale),
             methods=self._methods,
             measures=measures,
             seeds=range(self.seeds),
-            scale=self.scale if self.recipes == "ours" else self.name.removesuffix(f"-{self.more}"),
+            scale=self.scale if self.recipes == "ours" else f"{self.scale}-{self.recipes}",
             name=self.name,
             prefix=f"{self.more}-" if self.more else "",
             draws=self.draws,
@@ -133,9 +131,7 @@ class Preset:
         for label in methods():
             if self.recipes == "tuned" and label not in (*ENDS, *SMALL_TUNED):
                 continue  # nothing was searched for it
-            made: Any = self._method(label, task, name)
-            if isinstance(made, Retrain) and self.training is not None:
-                made = dataclasses.replace(made, pretraining=self.training)
+            made = self._method(label, task, name)
             rows.append(made)
             if isinstance(made, Retrain):
                 rows += [Row(f"Retrain {n + 1}", made, draw=n) for n in range(1, self.references)]
@@ -190,14 +186,6 @@ BUILT_IN: dict[str, Preset] = {
                 part=FIFTH,
             )
             for more in MORE
-        ),
-        Preset(
-            "small-memorised",
-            "small",
-            "cifar10",
-            recipes="verbatim",
-            part=FIFTH,
-            training=SMALL_MEMORISED,
         ),
         *_papers(),
     )
