@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from statistics import mean
@@ -230,6 +231,33 @@ def test_verbatim_recipes_are_the_papers():
     for label in found.keys() & theirs.keys():
         assert {name: found[label].method.fields[name] for name in theirs[label]} == theirs[label]
         assert found[label].setting.network["width"] == 16
+
+
+def test_searched_settings_unlearn_a_fifth_of_cifar10_with_two_seeds_and_three_references():
+    folder = "cifar10-small-tuned"
+    main = [r for r in records(folder) if not r.name.startswith(("curves-", "critics-"))]
+    counts = Counter(r.method.label for r in main)
+    assert {label: counts[label] for label in THEIRS} == dict.fromkeys(THEIRS, 2)
+    assert {counts[label] for label in ("Original", "Retrain", "Retrain 2", "Retrain 3", "Random")} == {1}
+    for search in records("cifar10-search"):
+        label = search.method.label
+        assert all(r.method.fields == search.method.fields for r in main if r.method.label == label)
+    read = {
+        "accuracy", "mia", "outputs", "recovery", "white-box-mia", "class-accuracy", "tsne", "information", "probe",
+    }  # fmt: skip
+    assert all(read <= r.readings.keys() and not r.refused for r in main)
+    assert all(r.readings["accuracy"]["UA"] > 0.96 for r in main if r.method.label in THEIRS)
+
+
+def test_and_verdicts_find_what_the_search_could_not_see():
+    words = {}
+    for path in (RECORDS / "cifar10-small-tuned/verdicts").glob("*.json"):
+        report = AuditReport.model_validate_json(path.read_text("utf-8"))
+        words.setdefault(report.about["control"], []).append(report.verdict)
+    assert words.keys() >= {*THEIRS, "Original", "Random"}
+    assert not any("FORGOTTEN" in each for each in words.values()), "by UA and TA nearly all have forgotten"
+    assert words.pop("EU-10") == ["UNDETERMINED", "UNDETERMINED"]
+    assert all(words[label] == ["SHALLOW", "SHALLOW"] for label in THEIRS if label != "EU-10")
 
 
 def test_the_estimator_on_a_tenth_of_the_retained_data_of_cifar10():

@@ -68,6 +68,13 @@ def test_a_useless_cola_is_not_among_the_lowest():
     assert named(answers(records), "COLA among") == "no"
 
 
+def test_the_accuracy_of_one_lucky_retrain_decides_nothing():
+    lucky = [each for each in every() if each.method.label != "Retrain"] + [make_record("Retrain", ta=0.9)]
+    assert named(answers(lucky), "COLA among") == "no"
+    more = [make_record(f"Retrain {n}", ta=0.86, kept=0.0) for n in (2, 3)]
+    assert named(answers([*lucky, *more]), "COLA among") == "yes"
+
+
 def test_recovery_that_disagrees_is_said():
     records = []
     for each in every():

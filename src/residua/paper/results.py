@@ -9,12 +9,12 @@ from residua.audits.reports import reports_in
 from residua.paper.cases import SCALES, Case, chosen_group
 from residua.paper.drawings import save
 from residua.paper.figure_list import FIGURES
-from residua.paper.labels import ROWS
+from residua.paper.labels import ROWS, THIRTEEN
 from residua.paper.numbers import table_labels
 from residua.paper.quantities import Reader
 from residua.paper.reproducing import ABOUT, Reproduction, all_labels, reproduce
 from residua.paper.shelf import Group, Shelf
-from residua.paper.statements import AIM, agreement, statements
+from residua.paper.statements import AIM, ENOUGH, agreement, statements
 from residua.paper.tables import Part, rank_line, shown, table_parts
 from residua.report import AuditReport, Table
 from residua.report.verdicts import model_verdicts
@@ -67,9 +67,13 @@ def draw_figures(shelf: Shelf, folder: Path) -> None:
 
 
 def _class_groups(shelf: Shelf) -> list[Group]:
-    """The records of one class forgotten by a ResNet-18, at each scale."""
+    """The records of one class forgotten by a ResNet-18, at each scale that has enough methods for an order."""
     found = [chosen_group(shelf, CIFAR10, scale) for scale in SCALES]
-    return [group for group in found if group is not None]
+    return [group for group in found if group is not None and len(_methods(group)) >= ENOUGH]
+
+
+def _methods(group: Group) -> list[str]:
+    return [label for label in THIRTEEN if group.labelled(label)]
 
 
 def _conclusions(shelf: Shelf) -> Iterator[str]:
