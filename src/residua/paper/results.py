@@ -183,7 +183,12 @@ def _tables(shelf: Shelf) -> Iterator[str]:
     repeated = []
     for label in sorted(table_labels(), key=lambda label: not label.startswith("tab:main")):
         scales: tuple[str | None, ...] = SCALES if label == "tab:main_baseline" else (None,)
-        parts = [part for scale in scales for part in table_parts(label, shelf, scale) if part.there]
+        parts = [
+            part
+            for scale in scales
+            for part in table_parts(label, shelf, scale)
+            if part.there and (scale is None or _mostly(part))
+        ]
         lines = []
         for part in parts:
             own = {(row.method, row.quantity, row.ours) for row in part.rows if row.ours is not None}
@@ -199,6 +204,13 @@ def _tables(shelf: Shelf) -> Iterator[str]:
             yield from lines
     if repeated:
         yield f"Not repeated, because the same records stand in for them: {'; '.join(repeated)}.\n"
+
+
+def _mostly(part: Part) -> bool:
+    """Whether most of the paper's methods have a number of ours."""
+    theirs = {row.method for row in part.rows if row.paper is not None}
+    ours = {row.method for row in part.rows if row.ours is not None}
+    return len(theirs & ours) > len(theirs) / 2
 
 
 def _brief(table: Table, part: Part) -> str:
