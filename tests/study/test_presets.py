@@ -59,6 +59,7 @@ def test_the_paper_has_a_study_for_each_data_set_and_network_of_its_tables(strip
             {"data": "x", "forget": "samples:5"},
             "forgets by class in cifar10, but this",
         ),
+        ("small-tuned", {"data": "x", "forget": "samples:5"}, "were searched for forgotten classes, not for"),
         ("tiny", {"network": "lenet"}, "network 'lenet' is unknown; choose one of resnet18"),
     ],
 )
@@ -125,7 +126,8 @@ def test_tuned_has_the_best_of_every_search_and_the_fifth_that_was_searched_on(s
 
     monkeypatch.setattr(built_in, "open_dataset", open_dataset)
     study = BUILT_IN["small-tuned"]("data:DIR", "class:2")
-    assert opened == ["data:DIR?part=0.2"]
+    BUILT_IN["small-tuned"]("data:DIR?part=0.5", "class:2")
+    assert opened == ["data:DIR?part=0.2", "data:DIR?part=0.5"]
     assert study.scale == "small-tuned"
     made = {row.label: row.made.method for row in study.rows if row.made.parents and row.label != "Original"}
     assert made.pop("FT*").lr == pytest.approx(5 * made["FT"].lr), "one of the paper's references"

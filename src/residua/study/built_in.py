@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from residua.data.task import ForgetTask
-from residua.data.words import EMBEDDED, open_dataset, parse_forget, with_settings
+from residua.data.words import EMBEDDED, open_dataset, parse_forget, split_settings, with_settings
 from residua.errors import InputError
 from residua.measure import InformationCurve, Measure
 from residua.study.definition import Row, Study
@@ -55,9 +55,10 @@ class Preset:
     """A built-in study: every method at one scale, on one data set, forgetting classes or random samples.
 
     `references` is the number of Retrains that Original is compared with. `recipes` are those of the scale (ours), the
-    paper's, unchanged (verbatim), or those that a search with equal tries found (tuned). `more` is a study of further curves of the same models, or of the paper's own
-    critics: in the same folder it finds the models, and its records stand beside theirs. `ratio` is the share of retained data that its curve takes; `draws`
-    is the number of unlearning seeds of each Original.
+    paper's, unchanged (verbatim), or those that a search with equal tries found (tuned). `more` is a study of further
+    curves of the same models, or of the paper's own critics: in the same folder it finds the models, and its records
+    stand beside theirs. `ratio` is the share of retained data that its curve takes; `draws` is the number of unlearning
+    seeds of each Original; `part` is that of the training data, unless the words of the data name one.
     """
 
     name: str
@@ -71,7 +72,7 @@ class Preset:
     more: More = ""
     ratio: str = "all"
     draws: int = 1
-    part: float = 1  # of the training data
+    part: float = 1
 
     def __call__(
         self,
@@ -112,7 +113,10 @@ class Preset:
         forget = forget or FORGOTTEN.get((self.dataset, self.scenario))
         if forget is None:
             raise InputError(f"the study {self.name} does not know what to forget; give --forget classes:...")
-        opened = open_dataset(with_settings(data or self.dataset, part=None if self.part == 1 else self.part))
+        words = data or self.dataset
+        if self.part != 1 and "part" not in split_settings(words)[1]:
+            words = with_settings(words, part=self.part)
+        opened = open_dataset(words)
         for note in opened.notes:
             tell(f"note: {note}")
         task = parse_forget(opened, forget)
@@ -121,6 +125,11 @@ class Preset:
             raise InputError(
                 f"the study {self.name} forgets by {self.scenario} in {self.dataset}, but this is {task.scenario} "
                 f"in {task.dataset}; choose another study, or name the data by --data ...?name={self.dataset}"
+            )
+        if self.recipes == "tuned" and task.scenario != "class":
+            raise InputError(
+                f"the study {self.name} has settings that were searched for forgotten classes, not for samples; choose "
+                "small, or forget classes"
             )
         return task
 
