@@ -37,7 +37,8 @@ DataOption = Annotated[
         "--data",
         metavar="NAME[:PLACE]",
         help="fashion-sample; one of fashion-mnist, mnist, cifar10, cifar100, parquet, image-folder, hf-datasets with its "
-        "folder; npz or csv with its file. For tables and text, audit saved features.",
+        "folder; npz or csv with its file. ?part=0.2 behind it takes a fifth of the training images. For tables and text, "
+        "audit saved features.",
     ),
 ]
 ForgetOption = Annotated[
