@@ -249,6 +249,17 @@ def test_searched_settings_unlearn_a_fifth_of_cifar10_with_two_seeds_and_three_r
     assert all(r.readings["accuracy"]["UA"] > 0.96 for r in main if r.method.label in THEIRS)
 
 
+def test_two_classes_are_forgotten_by_five_methods_with_two_seeds():
+    found = records("cifar10-two-classes")
+    counts = Counter(r.method.label for r in found)
+    assert counts.keys() >= {"Original", "Retrain", "Retrain 2", "Retrain 3"}
+    assert {counts[label] for label in ("HD", "FT", "RL", "SALUN", "COLA")} == {2}
+    assert {tuple(r.setting.task.forgotten_classes) for r in found} == {(4, 5)}
+    mean_of = {label: mean(idi("cifar10-two-classes", label)) for label in counts}
+    assert mean_of["HD"] == 1
+    assert mean_of["COLA"] < min(mean_of[label] for label in ("FT", "RL", "SALUN"))
+
+
 def test_and_verdicts_find_what_the_search_could_not_see():
     words = {}
     for path in (RECORDS / "cifar10-small-tuned/verdicts").glob("*.json"):
