@@ -260,11 +260,29 @@ def test_two_classes_are_forgotten_by_five_methods_with_two_seeds():
     assert mean_of["COLA"] < min(mean_of[label] for label in ("FT", "RL", "SALUN"))
 
 
-def test_and_verdicts_find_what_the_search_could_not_see():
-    words = {}
-    for path in (RECORDS / "cifar10-small-tuned/verdicts").glob("*.json"):
+def test_of_random_samples_of_cifar10_cola_plus_alone_has_forgotten():
+    folder = "cifar10-small-random"
+    assert {r.setting.task.size("forget") for r in records(folder)} == {5000}
+    of = {
+        label: idi(folder, label)[0] for label in ("HD", "COLA+", "Retrain 2", "Retrain 3", "EU-10", "SCRUB")
+    }
+    assert of["HD"] == 1
+    assert max(abs(of[label]) for label in ("COLA+", "Retrain 2", "Retrain 3")) < 0.1
+    words = verdicts_of(folder)
+    assert {label for label, (word,) in words.items() if word == "FORGOTTEN"} == {"COLA+"}
+    assert words["HD"] == ["SHALLOW"]
+
+
+def verdicts_of(folder: str) -> dict[str, list[str]]:
+    words: dict[str, list[str]] = {}
+    for path in sorted((RECORDS / folder / "verdicts").glob("*.json")):
         report = AuditReport.model_validate_json(path.read_text("utf-8"))
         words.setdefault(report.about["control"], []).append(report.verdict)
+    return words
+
+
+def test_and_verdicts_find_what_the_search_could_not_see():
+    words = verdicts_of("cifar10-small-tuned")
     assert words.keys() >= {*THEIRS, "Original", "Random"}
     assert not any("FORGOTTEN" in each for each in words.values()), "by UA and TA nearly all have forgotten"
     assert words.pop("EU-10") == ["UNDETERMINED", "UNDETERMINED"]
