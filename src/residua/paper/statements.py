@@ -100,7 +100,9 @@ def _retrained(reader: Reader) -> float | None:
 
 
 def _cola(reader: Reader, index: Mapping[str, float]) -> Statement:
-    claim = f"COLA among the {LOWEST} lowest of those whose TA is within {POINTS:g} points of Retrain's"
+    claim = (
+        f"COLA among the {LOWEST} lowest of those whose TA is within {POINTS:g} points of the Retrains' mean"
+    )
     zero = _retrained(reader)
     useful = {}
     for label, value in index.items():
