@@ -61,6 +61,14 @@ def test_verdicts_of_a_study_are_on_the_page_in_the_papers_order(tmp_path):
     assert "| HD | 0.0 | SHALLOW | 1.00 (" in rows[1]
 
 
+def test_a_page_of_compact_records_judges_nobody():
+    from residua.record import Record
+    from residua.report.page.studies import _verdicts
+
+    compact = [Record.read(path) for path in sorted((RECORDS / "cifar10-small-random").glob("*.json"))]
+    assert _verdicts(compact) == {}
+
+
 def commands_of(folder: Path) -> set[str]:
     """The subcommands that made what is in a folder; records and reports both name theirs."""
     found = set()
