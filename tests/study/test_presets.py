@@ -17,7 +17,7 @@ from residua.study.controlling import controls_study
 from residua.study.definition import Study
 from residua.study.named_curves import NamedCurve
 from residua.study.presets import DEPTH, every_method, network_fields
-from residua.training.recipes import PAPER, SMALL, UNLEARNING
+from residua.training.recipes import PAPER, SMALL, SMALL_MEMORISED, UNLEARNING
 from residua.unlearn import Random
 
 RECORDS = Path(__file__).parents[2] / "records"
@@ -138,6 +138,26 @@ def test_tuned_has_the_best_of_every_search_and_the_fifth_that_was_searched_on(s
     numbers = Counter(row.label for row in study.rows)
     assert {numbers[label] for label in made} == {2}, "two unlearning seeds"
     assert {numbers[label] for label in ("Original", "Retrain", "Retrain 2", "Retrain 3", "Random")} == {1}
+
+
+def test_memorised_differs_from_tuned_and_verbatim_in_the_training_alone_and_wide_in_the_width(
+    stripes, monkeypatch
+):
+    as_cifar10(stripes, monkeypatch)
+    names = ("small-memorised", "small-memorised-verbatim", "small-wide", "small-tuned", "small-verbatim")
+    studies = {name: BUILT_IN[name]("data:DIR", "class:2") for name in names}
+    methods = {
+        name: {row.label: row.made.method for row in study.rows if not row.label.startswith("Retrain")}
+        for name, study in studies.items()
+    }
+    assert methods["small-memorised"] == methods["small-wide"] == methods["small-tuned"]
+    assert methods["small-memorised-verbatim"] == methods["small-verbatim"]
+    for name, study in studies.items():
+        wanted = SMALL_MEMORISED if "memorised" in name else SMALL
+        assert study.scale == name
+        assert {row.training.pretraining for row in study.rows} == {wanted}
+        assert all(row.made.method.pretraining == wanted for row in study.rows if row.label == "Retrain")
+        assert {fields["width"] for fields in study.networks.values()} == {32 if name == "small-wide" else 16}
 
 
 def test_small_studies_have_three_references_with_seeds_of_their_own(stripes, monkeypatch):

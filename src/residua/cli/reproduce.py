@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal, Optional
+from typing import Annotated, Optional
 
 import typer
 
@@ -12,6 +12,7 @@ from residua.cli.console import out as console
 from residua.cli.console import say, show
 from residua.cli.words import AsJson
 from residua.errors import InputError
+from residua.paper.cases import Scales
 from residua.paper.drawings import checked_format, save
 from residua.paper.reproducing import Reproduction, listing
 from residua.paper.reproducing import reproduce as reproduced
@@ -33,7 +34,7 @@ def reproduce(
         typer.Option(help="Folder of records.", show_default="records/ here or in the checkout"),
     ] = None,
     scale: Annotated[
-        Optional[Literal["tiny", "small", "small-tuned", "small-verbatim", "full"]],  # noqa: UP045
+        Optional[Scales],  # noqa: UP045
         typer.Option(help="Whose records.", show_default="the largest that is there"),
     ] = None,
     reference: Annotated[

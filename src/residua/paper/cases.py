@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from residua.errors import InputError
 from residua.paper.labels import BLOCKS, DATASETS, LAST, NETWORKS, THIRTEEN, TRIALS, WIDTH
@@ -12,13 +13,31 @@ from residua.readings import Curve
 
 # From the one that says most of the paper to the one that says least. `small-tuned` has settings that were searched with
 # the same number of tries for every method, on the fifth of CIFAR-10 that they were searched on; `small-verbatim` the
-# paper's learning rates, epochs and batch sizes on our small networks.
-SCALES = ("full", "small", "small-tuned", "small-verbatim", "tiny")
+# paper's learning rates, epochs and batch sizes on our small networks. `small-memorised` and `small-wide` are `small-tuned`
+# with an Original that knows its training images by heart, and with twice the width;
+# `small-memorised-verbatim` has the paper's settings on the former.
+Scales = Literal[
+    "full",
+    "small",
+    "small-tuned",
+    "small-verbatim",
+    "small-memorised",
+    "small-memorised-verbatim",
+    "small-wide",
+    "tiny",
+]
+SCALES: tuple[str, ...] = get_args(Scales)
 STAND_IN = {scale: "fashion-sample" if scale == "tiny" else "cifar10" for scale in SCALES[1:]}
 RECIPES = {
     "full": "the paper's",
+    **dict.fromkeys(
+        ("small-memorised", "small-wide"), "those of small-tuned, which were searched for another Original"
+    ),
     "small-tuned": "ours, searched with the same number of tries for every method",
-    "small-verbatim": "the paper's learning rates, epochs and batch sizes, unchanged",
+    **dict.fromkeys(
+        ("small-verbatim", "small-memorised-verbatim"),
+        "the paper's learning rates, epochs and batch sizes, unchanged",
+    ),
 }
 # Versions whose estimator could be fooled by a rotation: their records say how settings were chosen, and nothing else.
 OLD = "0.1."

@@ -14,6 +14,8 @@ FORGET = {
     ("tiny", "class", 2): "classes:2,6",
     ("small", "class", 2): "classes:4,5",
 }
+# Built-in studies with settings that were searched for a class.
+TUNED = ("small-tuned", "small-memorised", "small-wide")
 # Built-in studies of further curves of another study's models.
 CURVES = ("tiny-curves", "small-curves", "small-tuned-curves")
 
@@ -25,7 +27,7 @@ def command_for(case: Case, scale: str | None = None, *, curves: bool = False) -
     if scale == "full":
         return _full(case, several)
     base = "tiny" if scale == "tiny" else "small"
-    if scale == "small-tuned" and case.scenario == "random":
+    if scale in TUNED and case.scenario == "random":
         scale = "small"  # nothing was searched for random samples
     study = f"{scale}-curves" if curves and f"{scale}-curves" in CURVES else scale
     forget = FORGET.get((base, case.scenario, several), "")

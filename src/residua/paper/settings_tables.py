@@ -18,11 +18,10 @@ SHOWN = ("epochs", "batch", "lr", "momentum", "weight_decay")
 
 def settings_parts(label: str, scale: str | None = None) -> list[Part]:
     """Every data set and network of the table; the paper's value, and ours at this scale (small if none is named)."""
-    tuned = scale == "small-tuned"
-    scale = {"small-verbatim": "full", "small-tuned": "small"}.get(scale or "small", scale or "small")
+    scale = scale or "small"
     by_setting: dict[str, list[Row]] = {}
     for setting, method, theirs, ours in (
-        _pretraining(scale) if label == PRETRAINING else _methods(label, scale, tuned)
+        _pretraining(scale) if label == PRETRAINING else _methods(label, scale)
     ):
         for name, value in theirs.items():
             own = ours.get(name)
@@ -44,24 +43,25 @@ def settings_parts(label: str, scale: str | None = None) -> list[Part]:
 
 
 def _pretraining(scale: str) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
-    from residua.training.recipes import PAPER, pretraining  # they import PyTorch
+    from residua.training.recipes import PAPER, SMALL_MEMORISED, pretraining  # they import PyTorch
 
     for (data, network), theirs in PAPER.items():
-        ours = asdict(pretraining(scale, data, network))  # type: ignore[arg-type]
+        base = pretraining(scale.split("-")[0], data, network)  # type: ignore[arg-type]
+        ours = asdict(SMALL_MEMORISED if "memorised" in scale else base)
         shown = {name: value for name, value in asdict(theirs).items() if name in SHOWN}
         yield _setting(data, network), "Original and Retrain", shown, ours
 
 
-def _methods(
-    label: str, scale: str, tuned: bool
-) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
+def _methods(label: str, scale: str) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
     from residua.training.recipes import SMALL_TUNED, UNLEARNING, unlearning
     from residua.unlearn import find
 
     scenario = SCENARIOS[label]
+    base = "full" if scale.endswith("verbatim") else scale.split("-")[0]
+    tuned = "-" in scale and base == "small"
     for data, networks in UNLEARNING[scenario].items():
         for network, recipes in networks.items():
-            ours = unlearning(scale, scenario, data, network)  # type: ignore[arg-type]
+            ours = unlearning(base, scenario, data, network)  # type: ignore[arg-type]
             for method, theirs in recipes.items():
                 # `k` is part of the name, and the crop of ImageNet is ours
                 shown = {name: value for name, value in theirs.items() if name not in ("k", "crop")}

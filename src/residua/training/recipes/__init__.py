@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from residua.training.recipes.lookup import unlearning, unlearning_of
 from residua.training.recipes.paper import UNLEARNING
-from residua.training.recipes.pretrainings import PAPER, SMALL, TINY, WIDTH, Scale, pretraining, stem_at
+from residua.training.recipes.pretrainings import (
+    PAPER,
+    SMALL,
+    SMALL_MEMORISED,
+    TINY,
+    WIDER,
+    WIDTH,
+    Scale,
+    pretraining,
+    stem_at,
+)
 from residua.training.recipes.shadows import SHADOWS
 from residua.training.recipes.tuned import SMALL_TUNED
 
@@ -12,9 +22,11 @@ __all__ = [
     "PAPER",
     "SHADOWS",
     "SMALL",
+    "SMALL_MEMORISED",
     "SMALL_TUNED",
     "TINY",
     "UNLEARNING",
+    "WIDER",
     "WIDTH",
     "stem_at",
     "Scale",
