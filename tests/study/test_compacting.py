@@ -96,6 +96,16 @@ def test_outputs_of_many_samples_are_thinned_evenly():
     assert len(_smaller("outputs.log_probabilities", many[:OUTPUTS])) == OUTPUTS
 
 
+def test_curves_of_attacks_keep_their_ends_and_their_pairs():
+    from residua.study.compacting import POINTS, _smaller
+
+    fpr = np.linspace(0, 1, 1001)
+    kept, beside = _smaller("mia.C-MIA.fpr", fpr), _smaller("mia.C-MIA.tpr", fpr**0.5)
+    assert (len(kept), kept[0], kept[-1]) == (POINTS, 0, 1)
+    assert np.array_equal(beside, kept**0.5)
+    assert len(_smaller("white-box-mia.G-MIA.fpr", fpr[:10])) == 10
+
+
 def test_outputs_are_kept_to_three_digits_and_stay_probabilities():
     logits = np.random.default_rng(0).normal(0, 4, (200, 10))
     exact = (logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))).astype(np.float32)
