@@ -108,6 +108,9 @@ def test_a_few_methods_of_a_larger_scale_do_not_hide_all_of_a_smaller_one():
     assert chosen_group(shelved([*few, *many]), case).scale == "small-verbatim"
     assert chosen_group(shelved([*few, *many]), case, "small").scale == "small"
     assert chosen_group(shelved(few), case).scale == "small"
+    for scale, there in (("small-verbatim", [*few, *many]), ("small", few)):
+        part = reproduce("tab:main_baseline", shelved(there)).parts[0]
+        assert part.scale == scale, "and so in the table"
 
 
 def test_records_of_the_estimator_that_could_be_fooled_stand_for_nothing():

@@ -59,6 +59,11 @@ class Part:
         return any(row.ours is not None and row.method not in ("Original", "Retrain") for row in self.rows)
 
     @property
+    def known(self) -> int:
+        """How many of the numbers are there."""
+        return sum(row.ours is not None for row in self.rows)
+
+    @property
     def scale(self) -> str | None:
         return next((row.scale for row in self.rows if row.scale), None)
 
@@ -89,12 +94,18 @@ def table_parts(
 def _largest(
     case: Case, shelf: Shelf, numbers: list[Number], scale: str | None, question: Question | None
 ) -> Part:
-    """The part of the largest scale whose records hold any of these numbers, or of the one that was named."""
+    """The part of the largest scale that has at least half as many of these numbers as any other, or of the one named.
+
+    Where a large scale has records of two or three methods only, a smaller one that has all of them says more.
+    """
     tried = [
         one_part(case, shelf, numbers, each, question) for each in (SCALES if scale is None else (scale,))
     ]
     known = [part for part in tried if part.there]
-    return known[0] if known else one_part(case, shelf, numbers, scale, question)
+    if not known:
+        return one_part(case, shelf, numbers, scale, question)
+    most = max(part.known for part in known)
+    return next(part for part in known if 2 * part.known >= most)
 
 
 def one_part(
