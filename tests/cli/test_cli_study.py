@@ -187,3 +187,25 @@ def test_what_cannot_be_done_is_one_sentence(tmp_path, monkeypatch, capsys, word
     assert main(["study", *words]) == 3
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
+
+
+def test_a_row_with_a_name_of_its_own_can_be_chosen_and_comes_with_its_method(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    starred = """
+from residua.study.definition import Row
+import dataclasses
+study = dataclasses.replace(
+    study, methods=[*study.methods, Row("HD*", dataclasses.replace(study.methods[2], lr=0.5))]
+)
+"""
+    file.write_text(STUDY.replace("EPOCHS", "1") + starred)
+    records = {}
+    for label in ("HD", "HD*", "Retrain"):
+        out = tmp_path / str(len(records))
+        assert main(["study", "run", str(file), "--method", label, "--jobs", "1", "--out", str(out)]) == 0
+        found = [json.loads(path.read_text("utf-8")) for path in (out / "records").glob("*.json")]
+        records[label] = {each["method"]["label"] for each in found} - {"Original", "Retrain"}
+    assert records == {"HD": {"HD", "HD*"}, "HD*": {"HD*"}, "Retrain": set()}
+    capsys.readouterr()
+    assert main(["study", "run", str(file), "--method", "FT*", "--out", str(tmp_path / "none")]) == 3
+    assert "method 'FT*' is unknown" in capsys.readouterr().err

@@ -98,14 +98,16 @@ def chosen_study(
     if method:
         from residua.unlearn import find
 
-        wanted = {*ALWAYS, *(find(label).label for label in method)}
+        rows = {row.label for row in study.rows}  # FT* is a row of its own, and comes with FT as well
+        wanted = {*ALWAYS, *(label if label in rows else find(label).label for label in method)}
         given = study.methods
 
         def chosen(task: Any, network: Any) -> list[Any]:
             every = given(task, network) if callable(given) else given
-            return [
-                each for each in every if (each.method if isinstance(each, Row) else each).label in wanted
+            labels = [
+                {each.label, each.method.label} if isinstance(each, Row) else {each.label} for each in every
             ]
+            return [each for each, names in zip(every, labels, strict=True) if wanted & names]
 
         study = dataclasses.replace(study, methods=chosen)
     return study
