@@ -101,6 +101,12 @@ def test_the_first_reference_is_retrain_itself_in_whatever_order_records_are_rea
     assert [each.label for each in group.references_of(original)] == ["Retrain", "Retrain 2", "Retrain 3"]
 
 
+def test_the_first_model_of_a_method_is_the_first_unlearning_in_whatever_order_records_are_read():
+    unlearnings = [make_record("FT", draw=draw) for draw in (1, 0)]
+    (group,) = shelved([*unlearnings, make_record("Original"), make_record("Retrain")]).groups
+    assert [model.draw for model in group.labelled("FT")] == [0, 1]
+
+
 def test_a_few_methods_of_a_larger_scale_do_not_hide_all_of_a_smaller_one():
     few = [make_record(label, scale="small") for label in ("Original", "Retrain", "COLA")]
     many = [make_record(label, scale="small-verbatim") for label in KEPT]

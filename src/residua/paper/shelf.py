@@ -160,6 +160,8 @@ def shelved(records: Sequence[Record], folder: Path = Path()) -> Shelf:
         key = json.dumps([record.setting.task.sha256, network, record.setting.scale, version], sort_keys=True)
         group = groups.setdefault(key, Group(record.setting.task, network, record.setting.scale, version))
         _place(group, record)
+    for group in groups.values():
+        group.models.sort(key=lambda model: (model.seed, model.draw))  # by the names of files, FT-draw-1 is before FT
     shelf.groups = sorted(groups.values(), key=_first, reverse=True)
     return shelf
 
