@@ -95,14 +95,16 @@ def _made(report: AuditReport) -> dict[str, Any]:
 
 
 def compact(report: AuditReport) -> str:
-    """The report as one line of JSON: controls have hundreds. Numbers have six digits, and metrics only their headlines,
-    which are what tables of controls show."""
+    """The report as one line of JSON: controls have hundreds. Numbers have six digits, metrics are only their headlines, which
+    are what tables of controls show, and notes are those of the unlearned model: Original's and the references' would stand
+    in every report of a seed."""
     names = set(headlines(list(dict.fromkeys(n for values in report.metrics.values() for n in values))))
     metrics = {
         role: {n: v for n, v in values.items() if n in names} for role, values in report.metrics.items()
     }
-    data = report.model_dump(mode="json") | {"metrics": metrics}
-    return json.dumps(_rounded(data), ensure_ascii=False)
+    notes = {role: words for role, words in report.notes.items() if role == "unlearned"}
+    data = report.model_dump(mode="json") | {"metrics": metrics, "notes": notes}
+    return json.dumps(_rounded(data), ensure_ascii=False, separators=(",", ":"))
 
 
 def _rounded(value: Any) -> Any:
