@@ -254,6 +254,22 @@ def test_searched_settings_unlearn_a_fifth_of_cifar10_with_two_seeds_and_three_r
     assert all(r.readings["accuracy"]["UA"] > 0.96 for r in main if r.method.label in THEIRS)
 
 
+def test_hd_looks_forgotten_where_original_knows_its_images_by_heart():
+    found = {r.method.label: r for r in records("cifar10-small-memorised")}
+    accuracy = {label: record.readings["accuracy"] for label, record in found.items()}
+    assert accuracy["Original"]["UA"] == 0
+    assert min(accuracy[label]["RA"] for label in ("Original", "Retrain", "Retrain 2")) > 0.999
+    attack = {
+        label: found[label].readings["mia"]["E-MIA"] for label in ("Original", "Retrain", "Retrain 2", "HD")
+    }
+    assert attack["HD"] < min(attack["Retrain"], attack["Retrain 2"]) < 0.2 < 0.9 < attack["Original"]
+    said = {
+        label: found[label].arrays["outputs.log_probabilities"] for label in ("Original", "Retrain", "HD")
+    }
+    assert compare.jsd(said["HD"], said["Retrain"]) < 0.5 * compare.jsd(said["Original"], said["Retrain"])
+    assert idi("cifar10-small-memorised", "HD") == [1]
+
+
 def test_two_classes_are_forgotten_by_five_methods_with_two_seeds():
     found = records("cifar10-two-classes")
     counts = Counter(r.method.label for r in found)
