@@ -161,9 +161,8 @@ def shelved(records: Sequence[Record], folder: Path = Path()) -> Shelf:
         group = groups.setdefault(key, Group(record.setting.task, network, record.setting.scale, version))
         _place(group, record)
     for group in groups.values():
-        group.models.sort(
-            key=lambda model: (model.seed, model.draw)
-        )  # by the names of files, FT-draw-1 is before FT
+        # By the names of files, FT-draw-1 would be before FT.
+        group.models.sort(key=lambda model: (model.seed, model.draw))
     shelf.groups = sorted(groups.values(), key=_first, reverse=True)
     return shelf
 
