@@ -226,6 +226,11 @@ def test_a_known_setting_is_as_printed(shelf):
     made = reproduce("hyperparam_class", shelf)
     (row,) = rows(made, setting="CIFAR-10 - ResNet-18", method="FT", quantity="lr")
     assert row.paper == 1e-5
+    table = shown(made.parts[0])
+    (line,) = [line for line in table.rows if line[0] == "FT"]
+    place = table.columns.index("lr")
+    assert line[place].startswith("1e-05 → "), "not as 0.00"
+    assert "n" not in table.columns, "no models are behind it"
 
 
 def test_every_label_is_listed_with_what_it_needs(shelf):

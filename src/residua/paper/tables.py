@@ -17,6 +17,9 @@ from residua.paper.shelf import Shelf
 from residua.report import Table
 from residua.report.controls import REFERENCES
 
+# Tables of settings: no models are behind their numbers.
+RECIPES = ("tab:pretraining", "tab:hyperparam")
+
 
 @dataclass(frozen=True)
 class Row:
@@ -194,14 +197,15 @@ def shown(part: Part, spread: bool = False) -> Table:
     quantities = list(dict.fromkeys(row.quantity for row in part.rows))
     methods = list(dict.fromkeys(row.method for row in part.rows))
     by_place = {(row.method, row.quantity): row for row in part.rows}
+    recipes = part.rows[0].table.startswith(RECIPES)
     rows = []
     for method in methods:
         own = [by_place.get((method, quantity)) for quantity in quantities]
         most = max((row.n for row in own if row is not None), default=0)
-        rows.append((method, *(cell(row, spread) for row in own), str(most)))
+        rows.append((method, *(cell(row, spread) for row in own), *(() if recipes else (str(most),))))
     return Table(
         title=f"{part.rows[0].table}, {part.setting}" + (f" ({part.scale} scale)" if part.scale else ""),
-        columns=("Method", *quantities, "n"),
+        columns=("Method", *quantities, *(() if recipes else ("n",))),
         rows=tuple(rows),
         note=notes(part),
     )
@@ -222,7 +226,12 @@ def rank_line(part: Part) -> str:
 
 def notes(part: Part) -> str:
     """What the cells are, what differs, what is missing, and what makes it."""
-    lines = ["Each cell: the paper's number → ours (the difference); n: our models of the method."]
+    recipes = part.rows[0].table.startswith(RECIPES) if part.rows else False
+    lines = [
+        "Each cell: the paper's setting → ours."
+        if recipes
+        else "Each cell: the paper's number → ours (the difference); n: our models of the method."
+    ]
     lines += [f"What differs: {'; '.join(part.differs)}."] if part.differs else []
     lines += [rank] if (rank := rank_line(part)) else []
     if part.missing:
@@ -258,6 +267,8 @@ def _plain(value: float | str | None) -> str:
 def cell(row: Row | None, spread: bool = False) -> str:
     if row is None or (row.paper is None and row.ours is None):
         return ""
+    if row.table.startswith(RECIPES):  # learning rates go down to 5e-6
+        return " → ".join("-" if value is None else f"{value:.4g}" for value in (row.paper, row.ours))
     digits = 1 if row.quantity in ("UA", "RA", "TA", "MIA") or row.quantity.endswith("_MIA") else 2
     digits = 0 if row.quantity == "order" else 3 if row.quantity.startswith("std") else digits
     paper = number_text(row.paper, row.paper_std if spread else None, digits)
