@@ -270,6 +270,19 @@ def test_hd_looks_forgotten_where_original_knows_its_images_by_heart():
     assert idi("cifar10-small-memorised", "HD") == [1]
 
 
+def test_the_remedies_for_the_order_are_recorded_whatever_they_brought():
+    """What docs/results.md says was tried, each with its own Original and at least two Retrains."""
+    widths = {"cifar10-small-memorised": 16, "cifar10-small-memorised-verbatim": 16, "cifar10-small-wide": 32}
+    for folder, width in widths.items():
+        found = {r.method.label: r for r in records(folder)}
+        assert {r.setting.network["width"] for r in found.values()} == {width}
+        assert {"Original", "Retrain", "Retrain 2", "HD", "RL", "CF-10", "SCRUB", "l1-sparse"} <= found.keys()
+        assert width == 32 or found.keys() >= set(THEIRS)
+        assert idi(folder, "HD") == [1]
+    critics = {r.method.label for r in records("cifar10-small-tuned") if r.name.startswith("critics-")}
+    assert critics >= {*THEIRS, "Original", "Retrain"}
+
+
 def test_two_classes_are_forgotten_by_five_methods_with_two_seeds():
     found = records("cifar10-two-classes")
     counts = Counter(r.method.label for r in found)
