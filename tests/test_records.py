@@ -13,6 +13,7 @@ import pytest
 
 from residua import compare
 from residua.compare import readings_of
+from residua.compare.shares import idi_value, spearman
 from residua.measure.information.calibration import PROBLEMS
 from residua.record import Record, describe
 from residua.report import AuditReport, information_table, verdict_table
@@ -279,8 +280,29 @@ def test_the_remedies_for_the_order_are_recorded_whatever_they_brought():
         assert {"Original", "Retrain", "Retrain 2", "HD", "RL", "CF-10", "SCRUB", "l1-sparse"} <= found.keys()
         assert width == 32 or found.keys() >= set(THEIRS)
         assert idi(folder, "HD") == [1]
-    critics = {r.method.label for r in records("cifar10-small-tuned") if r.name.startswith("critics-")}
-    assert critics >= {*THEIRS, "Original", "Retrain"}
+
+
+def test_the_papers_critics_put_methods_in_the_order_that_ours_do():
+    prefix = "critics-seed0-"
+    theirs = {
+        r.name.removeprefix(prefix): readings_of(r)["information-paper"]
+        for r in records("cifar10-small-tuned")
+        if r.name.startswith(prefix)
+    }
+    ours = {
+        name: readings_of(r)["information"]
+        for name in theirs
+        for r in records("cifar10-small-tuned")
+        if r.name == f"seed0-{name}"
+    }
+    read = [
+        {
+            name: idi_value(curves[name], original=curves["original"], reference=curves["retrain"])
+            for name in (label.lower() for label in THEIRS)
+        }
+        for curves in (theirs, ours)
+    ]
+    assert round(spearman(*read)[0], 2) == 0.97
 
 
 def test_two_classes_are_forgotten_by_five_methods_with_two_seeds():
@@ -300,7 +322,7 @@ def test_of_random_samples_of_cifar10_cola_plus_alone_has_forgotten():
     of = {label: idi(folder, label) for label in ("HD", "COLA+", "Retrain 2", "Retrain 3")}
     assert of["HD"] == [1, 1]
     assert len(of["COLA+"]) == 2, "two unlearning seeds"
-    assert max(abs(value) for label in ("COLA+", "Retrain 2", "Retrain 3") for value in of[label]) < 0.15
+    assert max(abs(value) for label in ("COLA+", "Retrain 2", "Retrain 3") for value in of[label]) < 0.1
     words = verdicts_of(folder)
     assert {label for label, each in words.items() if "FORGOTTEN" in each} == {"COLA+"}
     assert words["COLA+"] == ["FORGOTTEN", "FORGOTTEN"]

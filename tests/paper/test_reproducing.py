@@ -16,9 +16,9 @@ from residua.errors import InputError
 from residua.paper import numbers_of, table_labels
 from residua.paper.cases import SCALES, case_of, chosen_group
 from residua.paper.figure_list import FIGURES
+from residua.paper.labels import SETTINGS
 from residua.paper.quantities import Reader
 from residua.paper.reproducing import all_labels, listing, reproduce
-from residua.paper.settings_tables import LABELS
 from residua.paper.shelf import open_shelf, shelved
 from residua.paper.tables import Question, shown
 
@@ -213,7 +213,7 @@ def test_a_cell_does_not_break_the_table_it_stands_in(shelf):
             assert len({line.count("|") for line in lines}) == 1, label
 
 
-@pytest.mark.parametrize("label", LABELS)
+@pytest.mark.parametrize("label", SETTINGS)
 def test_settings_tables_have_the_papers_values_and_ours(label, shelf):
     made = reproduce(label, shelf)
     assert made.rows
@@ -236,7 +236,7 @@ def test_a_known_setting_is_as_printed(shelf):
 def test_every_label_is_listed_with_what_it_needs(shelf):
     entries = {entry.label: entry for entry in listing(shelf)}
     assert set(entries) == set(all_labels())
-    assert {*table_labels(), *LABELS, *(figure.label for figure in FIGURES)} == set(entries)
+    assert {*table_labels(), *SETTINGS, *(figure.label for figure in FIGURES)} == set(entries)
     assert all(entry.needs and entry.about for entry in entries.values())
     assert entries["tab:main_baseline"].there == "1 of 2 settings (small)"
     assert entries["fig:representation_tsne"].there == "no"

@@ -10,6 +10,8 @@ import pytest
 
 import residua as rs
 from residua.errors import InputError
+from residua.paper.cases import SCALES
+from residua.paper.commands import TUNED
 from residua.record import Record, describe
 from residua.study import built_in
 from residua.study.built_in import BUILT_IN
@@ -158,6 +160,19 @@ def test_memorised_differs_from_tuned_and_verbatim_in_the_training_alone_and_wid
         assert {row.training.pretraining for row in study.rows} == {wanted}
         assert all(row.made.method.pretraining == wanted for row in study.rows if row.label == "Retrain")
         assert {fields["width"] for fields in study.networks.values()} == {32 if name == "small-wide" else 16}
+
+
+def test_a_width_is_not_given_to_a_network_that_has_none(stripes, monkeypatch):
+    as_cifar10(stripes, monkeypatch)
+    with pytest.raises(InputError, match="small-wide sets the width, which vit does not have"):
+        BUILT_IN["small-wide"]("data:DIR", "class:2", network="vit")
+
+
+def test_tables_know_the_studies_that_make_their_records():
+    """The reader of records names studies without importing them, which would load PyTorch."""
+    small = {name for name, preset in BUILT_IN.items() if preset.scale != "full" and not preset.more}
+    assert small == set(SCALES) - {"full"}
+    assert set(TUNED) == {name for name in small if BUILT_IN[name].recipes == "tuned"}
 
 
 def test_small_studies_have_three_references_with_seeds_of_their_own(stripes, monkeypatch):

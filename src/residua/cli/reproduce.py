@@ -35,7 +35,7 @@ def reproduce(
     ] = None,
     scale: Annotated[
         Optional[Scales],  # noqa: UP045
-        typer.Option(help="Whose records.", show_default="the largest that is there"),
+        typer.Option(help="Whose records.", show_default="the largest that has much of it"),
     ] = None,
     reference: Annotated[
         str, typer.Option(help="Zero of IDI: Retrain, all (the mean of all Retrains), COLA, EU-10, ...")

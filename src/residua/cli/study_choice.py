@@ -104,10 +104,11 @@ def chosen_study(
 
         def chosen(task: Any, network: Any) -> list[Any]:
             every = given(task, network) if callable(given) else given
-            labels = [
-                {each.label, each.method.label} if isinstance(each, Row) else {each.label} for each in every
+            return [
+                each
+                for each in every
+                if each.label in wanted or (isinstance(each, Row) and each.method.label in wanted)
             ]
-            return [each for each, names in zip(every, labels, strict=True) if wanted & names]
 
         study = dataclasses.replace(study, methods=chosen)
     return study

@@ -9,6 +9,10 @@ METHODS = ("FT", "RL", "GA", "Bad-T", "EU-5", "CF-5", "EU-10", "CF-10", "SCRUB",
 ROWS = ("Original", "Retrain", "Random", "HD", *METHODS, "COLA+")
 # The methods of the issue's bars: all of the paper's class-wise table, with HD.
 THIRTEEN = ("HD", *METHODS)
+# Tables of settings, of which nothing is measured: how Original is trained, and the methods' recipes by scenario.
+PRETRAINING = "tab:pretraining_detail"
+SCENARIOS = {"tab:hyperparam_class": "class", "tab:hyperparam_sample": "random"}
+SETTINGS = (PRETRAINING, *SCENARIOS)
 SIX = ("HD", "FT", "RL", "GA", "l1-sparse", "SALUN")
 _BY_SLUG = {slug(name): name for name in ROWS} | {"reference": "Retrain"}
 

@@ -9,8 +9,8 @@ from residua.errors import InputError
 from residua.paper.cases import SCALES
 from residua.paper.figure_list import FIGURES, FigureSpec, figure_spec
 from residua.paper.figure_numbers import Panel, figure_panels
+from residua.paper.labels import SETTINGS
 from residua.paper.numbers import numbers_of, table_labels
-from residua.paper.settings_tables import LABELS as SETTINGS
 from residua.paper.settings_tables import settings_parts
 from residua.paper.shelf import Shelf
 from residua.paper.tables import Part, Question, Row, table_parts

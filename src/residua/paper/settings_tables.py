@@ -6,12 +6,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from residua.paper.labels import DATASETS, NETWORKS
+from residua.paper.labels import DATASETS, NETWORKS, PRETRAINING, SCENARIOS
 from residua.paper.tables import Part, Row
 
-PRETRAINING = "tab:pretraining_detail"
-SCENARIOS = {"tab:hyperparam_class": "class", "tab:hyperparam_sample": "random"}
-LABELS = (PRETRAINING, *SCENARIOS)
 # The settings that the table of pretraining has.
 SHOWN = ("epochs", "batch", "lr", "momentum", "weight_decay")
 

@@ -10,15 +10,12 @@ from typing import Any
 from residua.compare.shares import spearman
 from residua.paper.cases import SCALES, Case, case_of, chosen_group, differences
 from residua.paper.commands import command_for
-from residua.paper.labels import ROWS
+from residua.paper.labels import ROWS, SETTINGS
 from residua.paper.numbers import Number, numbers_of
 from residua.paper.quantities import Found, Reader
 from residua.paper.shelf import Shelf
 from residua.report import Table
 from residua.report.controls import REFERENCES
-
-# Tables of settings: no models are behind their numbers.
-RECIPES = ("tab:pretraining", "tab:hyperparam")
 
 
 @dataclass(frozen=True)
@@ -60,6 +57,10 @@ class Part:
     def there(self) -> bool:
         """Whether there are numbers of ours, beside those of Original and Retrain, whose IDI is known without any record."""
         return any(row.ours is not None and row.method not in ("Original", "Retrain") for row in self.rows)
+
+    @property
+    def settings(self) -> bool:
+        return any(row.table in SETTINGS for row in self.rows)
 
     @property
     def known(self) -> int:
@@ -197,15 +198,15 @@ def shown(part: Part, spread: bool = False) -> Table:
     quantities = list(dict.fromkeys(row.quantity for row in part.rows))
     methods = list(dict.fromkeys(row.method for row in part.rows))
     by_place = {(row.method, row.quantity): row for row in part.rows}
-    recipes = part.rows[0].table.startswith(RECIPES)
+    last = () if part.settings else ("n",)  # no models are behind settings
     rows = []
     for method in methods:
         own = [by_place.get((method, quantity)) for quantity in quantities]
         most = max((row.n for row in own if row is not None), default=0)
-        rows.append((method, *(cell(row, spread) for row in own), *(() if recipes else (str(most),))))
+        rows.append((method, *(cell(row, spread) for row in own), *(str(most) for _ in last)))
     return Table(
         title=f"{part.rows[0].table}, {part.setting}" + (f" ({part.scale} scale)" if part.scale else ""),
-        columns=("Method", *quantities, *(() if recipes else ("n",))),
+        columns=("Method", *quantities, *last),
         rows=tuple(rows),
         note=notes(part),
     )
@@ -226,10 +227,9 @@ def rank_line(part: Part) -> str:
 
 def notes(part: Part) -> str:
     """What the cells are, what differs, what is missing, and what makes it."""
-    recipes = part.rows[0].table.startswith(RECIPES) if part.rows else False
     lines = [
         "Each cell: the paper's setting → ours."
-        if recipes
+        if part.settings
         else "Each cell: the paper's number → ours (the difference); n: our models of the method."
     ]
     lines += [f"What differs: {'; '.join(part.differs)}."] if part.differs else []
@@ -267,7 +267,7 @@ def _plain(value: float | str | None) -> str:
 def cell(row: Row | None, spread: bool = False) -> str:
     if row is None or (row.paper is None and row.ours is None):
         return ""
-    if row.table.startswith(RECIPES):  # learning rates go down to 5e-6
+    if row.table in SETTINGS:  # learning rates go down to 5e-6
         return " → ".join("-" if value is None else f"{value:.4g}" for value in (row.paper, row.ours))
     digits = 1 if row.quantity in ("UA", "RA", "TA", "MIA") or row.quantity.endswith("_MIA") else 2
     digits = 0 if row.quantity == "order" else 3 if row.quantity.startswith("std") else digits

@@ -95,9 +95,7 @@ class Preset:
             )
         return Study(
             tasks={task.dataset: task},
-            networks={
-                name: network_for(task, self.scale, name) | ({"width": self.width} if self.width else {})
-            },
+            networks={name: self._network(task, name)},
             pretraining=self.training or trained_at(self.scale),
             methods=self._methods,
             measures=measures,
@@ -108,6 +106,16 @@ class Preset:
             draws=self.draws,
             compact=self.scale == "small",
         )
+
+    def _network(self, task: ForgetTask, name: str) -> dict[str, Any]:
+        fields = network_for(task, self.scale, name)
+        if self.width is None:
+            return fields
+        if "width" not in fields:
+            raise InputError(
+                f"the study {self.name} sets the width, which {name} does not have; choose a ResNet"
+            )
+        return fields | {"width": self.width}
 
     def _task(self, data: str | None, forget: str | None, network: str | None, tell: Tell) -> ForgetTask:
         if data is None and self.dataset not in EMBEDDED:
