@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 MODELS := $(VENV)/.installed-models
 SITE := $(VENV)/.installed-docs
 
-.PHONY: demo docs test test-slow test-portable check audit bench results clean
+.PHONY: demo docs test test-slow test-portable coverage check audit bench results clean
 
 # What computes: training, methods, measures (the estimator among them), networks and their cutting into blocks.
 # Readers, tables and commands do no floating-point work of their own, and are left to `make test`.
@@ -29,8 +29,17 @@ docs: $(SITE)
 # Threads that wait sleep after a moment: where others work too, spinning costs many times what it saves.
 export GOMP_SPINCOUNT ?= 2000
 
+# TESTS="tests/cli tests/study" runs a part.
+TESTS ?=
+QUICK_TESTS := -m "not slow" -n 2 --dist loadfile $(TESTS)
+
 test: $(MODELS)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile --durations=20 --durations-min=3
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(QUICK_TESTS) --durations=20 --durations-min=3
+
+# The lines of the package that the quick tests run, in build/coverage/; worker processes are not counted.
+coverage: $(MODELS)
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt pytest-cov
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(QUICK_TESTS) -q --cov=residua --cov-report=term:skip-covered --cov-report=html:build/coverage
 
 test-slow: $(MODELS) $(SITE)
 	$(BIN)/python -m pytest -m slow
@@ -42,22 +51,25 @@ test-portable: $(MODELS)
 		env $$processor OMP_NUM_THREADS=$$threads $(BIN)/python -m pytest -q -m "not slow" -n 2 --dist loadfile $(NUMERICAL) || exit 1; \
 	done; done
 
+CODE := src tests benchmarks examples docs $(wildcard reproduction) .github
+
 check: $(STAMP)
-	$(BIN)/ruff format --check src tests benchmarks examples docs
-	$(BIN)/ruff check src tests benchmarks examples docs
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
 
-# Known holes in what is installed. pip-audit has a place of its own; local versions (+cpu) are not in its database.
+# Known vulnerabilities of what is installed; fails if there are any, or if pip-audit cannot be installed.
+# pip-audit has an environment of its own; local versions (+cpu) are not in its database.
 audit: $(STAMP)
 	$(PYTHON) -m venv $(VENV)/audit
-	@if $(VENV)/audit/bin/python -m pip install --quiet pip-audit; then \
-	  $(BIN)/python -m pip list --format=freeze --exclude-editable | sed 's/+[a-z0-9.]*$$//' > $(VENV)/audit/installed.txt && \
-	  $(VENV)/audit/bin/pip-audit --strict --no-deps --disable-pip -r $(VENV)/audit/installed.txt; \
-	else echo "pip-audit cannot be had here: nothing was audited" >&2; fi
+	$(VENV)/audit/bin/python -m pip install --quiet pip-audit
+	$(BIN)/python -m pip list --format=freeze --exclude-editable > $(VENV)/audit/installed.txt
+	sed -i 's/+[a-z0-9.]*$$//' $(VENV)/audit/installed.txt
+	$(VENV)/audit/bin/pip-audit --strict --no-deps --disable-pip -r $(VENV)/audit/installed.txt
 
-# RESULTS.md and docs/figures/ from records/ alone: nothing is trained.
+# RESULTS.md and records/*/table.md from records alone: nothing is trained.
 results: $(STAMP)
-	$(BIN)/python docs/make_results.py
+	$(BIN)/python -m reproduction results
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/startup.py
@@ -68,16 +80,16 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/study.py
 	$(BIN)/python benchmarks/study.py --speed
 
-# What is imported is compiled then: compiling all that is installed takes longer than the rest of the installation.
+# Without compiling: Python compiles what is imported, and compiling everything takes longer than installing it.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e ".[data,figures,tune,dev]"
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e ".[data,tune,dev]"
 	touch $@
 
 # With torchvision, timm and transformers, for the tests alone; all at once, which is quicker than one after the other.
 $(MODELS): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e ".[data,figures,tune,dev,models]"
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e ".[data,tune,dev,models]"
 	touch $(STAMP) $@
 
 # Sphinx, for the site alone.

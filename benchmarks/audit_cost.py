@@ -102,7 +102,7 @@ def child(options: argparse.Namespace, part: str) -> dict:
 def dataset(options: argparse.Namespace) -> rs.Dataset:
     test = options.size // 5
     if options.data:
-        whole = rs.datasets.open_dataset(options.data)
+        whole = rs.data.open_dataset(options.data)
         return rs.Dataset(whole.name, alike(whole.train, options.size), alike(whole.test, test))
     made = coloured(options.size + test).train
     order = torch.arange(len(made))
@@ -126,7 +126,7 @@ def train(options: argparse.Namespace, folder: Path) -> None:
     )
     quick = rs.Pretraining(epochs=2, batch=64, lr=0.1, warmup=0.2)
     with rs.seeded(0):
-        original = quick(rs.networks.resnet18(width=options.width), few.train)
+        original = quick(rs.models.resnet18(width=options.width), few.train)
         reference = rs.unlearn.Retrain(quick)(original, few)
     for name, model in (("original", original), ("reference", reference)):
         setattr(options, name, str(folder / f"{name}.safetensors"))

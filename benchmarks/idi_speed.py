@@ -192,10 +192,10 @@ def matrix_peak() -> float:
 
 
 def prepare(options: argparse.Namespace) -> tuple[rs.Classifier, rs.ForgetTask, str]:
-    from residua.data.words import parse_forget
+    from residua.data.parsing import parse_forget
 
     if options.data:
-        task = parse_forget(rs.datasets.open_dataset(options.data), options.forget)
+        task = parse_forget(rs.data.open_dataset(options.data), options.forget)
         model = rs.load(options.model)
     else:
         data = coloured(max(options.images, 4 * N))
@@ -205,7 +205,7 @@ def prepare(options: argparse.Namespace) -> tuple[rs.Classifier, rs.ForgetTask, 
             few = data.train.subset(torch.arange(6000))
             with rs.seeded(0):
                 quick = rs.Pretraining(epochs=2, batch=64, lr=0.1, warmup=0.2)
-                rs.save(quick(rs.networks.resnet18(width=16), few), cache)
+                rs.save(quick(rs.models.resnet18(width=16), few), cache)
         model = rs.load(cache)
     keep = torch.randperm(len(task.retain), generator=torch.Generator().manual_seed(0))[
         : options.images * 9 // 10
@@ -229,7 +229,7 @@ def prepare(options: argparse.Namespace) -> tuple[rs.Classifier, rs.ForgetTask, 
 
 def coloured(n: int) -> rs.Dataset:
     """The embedded images on a 32 x 32 canvas at a random place, in a random tint."""
-    sample = rs.datasets.fashion_sample()
+    sample = rs.data.fashion_sample()
     random = np.random.default_rng(0)
     grey = sample.train.images.pixels[..., 0].numpy()
     chosen = random.integers(0, len(grey), n)
@@ -238,9 +238,7 @@ def coloured(n: int) -> rs.Dataset:
     for i, (top, left) in enumerate(random.integers(0, 5, (n, 2))):
         images[i, :, top : top + 28, left : left + 28] = grey[chosen[i]]
     labels = sample.train.labels.numpy()[chosen]
-    return rs.datasets.arrays(
-        (images * tint).astype(np.uint8), labels, images[:100], labels[:100], classes=10
-    )
+    return rs.data.arrays((images * tint).astype(np.uint8), labels, images[:100], labels[:100], classes=10)
 
 
 if __name__ == "__main__":

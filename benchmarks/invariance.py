@@ -16,15 +16,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+from rewriting import mixing, rewritten
 
 import residua as rs
-from residua.data.words import open_dataset, parse_forget
+from residua.data.parsing import open_dataset, parse_forget
 from residua.files import write_atomically
-from residua.measure.information.rewriting import mixing, rewritten
 from residua.measure.measuring import measured
 from residua.readings import Curve
 from residua.record import Record
-from residua.texts import slug
+from residua.text import slug
 
 NATS, SHARE = 0.01, 0.05
 CONDITION = 1e4
@@ -36,7 +36,9 @@ def main() -> int:
     )
     for name in ("original", "reference", "data", "forget", "out"):
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--ratio", default="all", help="retain samples to keep, as for `residua idi`")
+    parser.add_argument(
+        "--ratio", default="all", help="retain samples to keep, as for `residua measure --metrics IDI`"
+    )
     parser.add_argument("--scale", default="custom", help="the scale that the records name")
     options = parser.parse_args()
     task = parse_forget(open_dataset(options.data), options.forget)

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from residua.side_by_side import processes
+from residua.parallel import processes
 
 SECONDS, BYTES = 300, 4 << 30
 KNOWS = {"original": 1.0, "unlearned": 0.8, "reference": 0.2}

@@ -37,7 +37,7 @@ def in_turn(models: int, steps: int, width: int, batch: int) -> float:
     spent = 0.0
     x, y = batch_of(batch)
     for _ in range(models):
-        model = rs.networks.resnet18(channels=1, width=width).to(memory_format=torch.channels_last).train()
+        model = rs.models.resnet18(channels=1, width=width).to(memory_format=torch.channels_last).train()
         optimizer = torch.optim.SGD(model.parameters(), **SGD)
         for step in range(WARM_UP + steps):
             start = time.perf_counter()
@@ -50,7 +50,7 @@ def in_turn(models: int, steps: int, width: int, batch: int) -> float:
 
 def stacked(models: int, steps: int, width: int, batch: int) -> float:
     """The same, all models in one call."""
-    own = [rs.networks.resnet18(channels=1, width=width).train() for _ in range(models)]
+    own = [rs.models.resnet18(channels=1, width=width).train() for _ in range(models)]
     weights, buffers = stack_module_state(own)
     shape = copy.deepcopy(own[0]).to("meta")
     optimizer = torch.optim.SGD(weights.values(), **SGD)

@@ -14,17 +14,16 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import residua as rs
-from residua.study import looking
 from residua.study.cells import Context, Output
-from residua.study.computing import How, conduct
-from residua.study.running import Run
-from residua.study.sharing import Shared
+from residua.study.executors import How
+from residua.study.folder import status
+from residua.study.schedule import Run, computing
 from residua.study.store import Store
 
 PLAN, STATUS, CELL, TWO, RAY = 5.0, 5.0, 0.020, 1.5, 1.15
@@ -40,11 +39,7 @@ class Stub:
     parents: tuple[Any, ...] = ()
     cost: float = 0.0
 
-    @property
-    def group(self) -> object:
-        return self
-
-    def inputs(self, facts: Mapping[str, Any], device: str, parents: Sequence[Any]) -> dict[str, Any]:
+    def inputs(self, context: Context, parents: Sequence[Any]) -> dict[str, Any]:
         return {"name": self.name, "parents": [parent.key for parent in parents]}
 
     def run(self, context: Context, store: Store, parents: Sequence[Any]) -> Output:
@@ -57,20 +52,21 @@ def overhead(count: int) -> dict[str, float]:
         firsts = [Stub(f"first{i}") for i in range(count // 2)]
         cells = [*firsts, *(Stub(f"second{i}", (first,)) for i, first in enumerate(firsts))]
         start = time.perf_counter()
-        conduct(cells, out, context=Context({}), facts={}, how=How())
+        with computing(out, Context({}), How()) as compute:
+            compute(cells)
         run = time.perf_counter() - start
         start = time.perf_counter()
-        again = Run(cells, Store(out), Shared(Context({}), out), {})
+        again = Run(cells, Store(out), Context({}))
         again.look()
         plan = time.perf_counter() - start
         assert len(again.results) == len(cells)
         start = time.perf_counter()
-        looking.status(out)
+        status(out)
         return {"cell": run / len(cells), "plan": plan, "status": time.perf_counter() - start}
 
 
 def speed(models: int) -> dict[str, float]:
-    task = rs.forget_classes(rs.datasets.fashion_sample(), [6])
+    task = rs.forget_classes(rs.data.fashion_sample(), [6])
     training = rs.Pretraining(epochs=1, batch=64, lr=0.1, crop=1)
     study = rs.study.Study(
         tasks={"shirt": task},

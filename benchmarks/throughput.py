@@ -38,8 +38,8 @@ def images(n: int) -> tuple[np.ndarray, np.ndarray]:
 def ours(steps: int, width: int, batch: int) -> float:
     """Seconds for these steps of `descend`, after the warm-up."""
     pixels, labels = images(batch * (WARM_UP + steps))
-    train = rs.datasets.arrays(pixels, labels, pixels[:1], labels[:1], classes=10).train
-    model = rs.networks.resnet18(width=width)
+    train = rs.data.arrays(pixels, labels, pixels[:1], labels[:1], classes=10).train
+    model = rs.models.resnet18(width=width)
     optimizer = torch.optim.SGD(model.parameters(), **SGD)
     batches = train.batches(batch, shuffle=True, augment=rs.Augmentation(4, flip=True), drop_last=True)
     times: list[float] = []
@@ -71,7 +71,7 @@ class Pictures(Dataset):
 def plain(steps: int, width: int, batch: int) -> float:
     """Seconds for these steps of a plain loop, after the warm-up."""
     data = Pictures(*images(batch * (WARM_UP + steps)))
-    model = rs.networks.resnet18(width=width).train()
+    model = rs.models.resnet18(width=width).train()
     optimizer = torch.optim.SGD(model.parameters(), **SGD)
     times = []
     for x, y in DataLoader(data, batch_size=batch, shuffle=True, drop_last=True):

@@ -11,12 +11,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import make_api
 
+import residua
+
 ROOT = Path(__file__).resolve().parents[1]
 
 project = "residua"
 author = "the authors of residua"
 copyright = "2026, the authors of residua. MIT licence"  # Sphinx asks for this name
-version = release = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text("utf-8"), re.M)[1]
+version = release = residua.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
 root_doc = "docs/index"
@@ -29,7 +31,6 @@ include_patterns = [
 ]
 exclude_patterns = [
     *(".*", "build", "dist", "src", "tests", "demo", "data", "models", "benchmarks", "examples"),
-    "docs/results_notes.md",  # a part of RESULTS.md, and no page
 ]
 nitpicky = True
 
@@ -67,6 +68,20 @@ def _as_pages(app: Any, name: str, source: list[str]) -> None:
         source[0] += toctree("Records", [*more, *(f"../{table.as_posix()}" for table in tables)])
     elif name.startswith("records/"):
         source[0] = f"# records/{Path(name).parent.name}\n\n{source[0]}"
+    source[0] = without_folders(source[0], (ROOT / name).parent)
+
+
+def without_folders(text: str, place: Path) -> str:
+    """A code host shows folders and a site has none: links to them become their text and their path."""
+
+    def shown(link: re.Match[str]) -> str:
+        folder = (place / link[2]).resolve()
+        if not folder.is_dir() or not folder.is_relative_to(ROOT):
+            return link[0]
+        path = folder.relative_to(ROOT).as_posix()
+        return link[1] if path in link[1] else f"{link[1]} (`{path}`)"
+
+    return re.sub(r"(?<!!)\[([^\]]+)\]\(([^)#:]+)\)", shown, text)
 
 
 def contents(text: str) -> list[tuple[str, list[str]]]:

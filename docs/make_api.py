@@ -99,9 +99,31 @@ def as_rst(app: Any, what: str, name: str, thing: Any, options: Any, lines: list
         kind = f"``{type(thing).__name__}``"
         lines[:] = [f"A {kind} of {len(thing)}." if hasattr(thing, "__len__") else f"A {kind}.", ""]
         return
-    lines[:] = converted(lines)
+    lines[:] = converted(listed(lines))
     if what == "class" and dataclasses.is_dataclass(thing):
         lines += fields(thing)
+
+
+SECTIONS = {"Args:": "Arguments", "Returns:": "Returns", "Raises:": "Raises", "Yields:": "Yields"}
+
+
+def listed(lines: list[str]) -> list[str]:
+    """Google's sections as lists: an item per line, with its indented continuation on the same line."""
+    out: list[str] = []
+    inside = False
+    for line in lines:
+        if line.strip() in SECTIONS and not line.startswith(" "):
+            out += ["", f"{SECTIONS[line.strip()]}:", ""]
+            inside = True
+        elif inside and line.startswith("     "):
+            out[-1] += f" {line.strip()}"
+        elif inside and line.startswith("    "):
+            name, colon, text = line.strip().partition(":")
+            out.append(f"- `{name}`:{text}" if colon and " " not in name else f"- {line.strip()}")
+        else:
+            inside = inside and not line.strip()
+            out += ["", line] if out and out[-1].startswith("- ") and line.strip() else [line]
+    return out
 
 
 def converted(lines: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Makes docs/architectures.md: which real architectures `adopt` takes, found by trying.
+"""Writes the table of docs/models.md: which real architectures `adopt` takes, found by trying.
 
     python docs/make_architectures.py [--check]
 
@@ -21,7 +21,9 @@ import torch
 import residua as rs
 from residua.models.classifier import clone, reinitialise
 
-PAGE = Path(__file__).with_name("architectures.md")
+PAGE = Path(__file__).with_name("models.md")
+BEGIN = "<!-- begin architectures: written by docs/make_architectures.py -->\n"
+END = "<!-- end architectures -->\n"
 LIBRARIES: list[Any] = []
 
 
@@ -120,7 +122,7 @@ def row(one: Try) -> tuple[str, ...]:
 
 
 def build(one: Try) -> torch.nn.Module:
-    from residua.models.foreign.libraries import build_listed
+    from residua.models.foreign.building import build_listed
 
     key = "num_labels" if one.library == "transformers" else "num_classes"
     return build_listed(f"{one.library}:{one.name}", dict(one.arguments) | {key: 5})
@@ -141,7 +143,7 @@ def check(net: torch.nn.Module, model: rs.Classifier, batch: torch.Tensor) -> No
 
 
 def page() -> str:
-    """The whole page."""
+    """The whole page, with the table between its two marks made anew."""
     prepare_torchvision()
     rows = []
     for one in EXPERIMENTS:
@@ -149,9 +151,7 @@ def page() -> str:
         sys.stderr.write(f"{' '.join(rows[-1])}\n")
     counts = {word: sum(r[2].startswith(word) for r in rows) for word in ("yes", "with", "refused")}
     lines = [
-        "# Architectures",
-        "",
-        f"Made by `docs/make_architectures.py`, which tries {len(rows)} real architectures with random weights: "
+        f"`docs/make_architectures.py` tries {len(rows)} real architectures with random weights: "
         f"{counts['yes']} are adopted as they are, {counts['with']} with cuts, {counts['refused']} refused. Whatever is adopted "
         "gives the module's outputs to 1e-5 in eval and in train mode, and its weights can be drawn again.",
         "",
@@ -159,7 +159,8 @@ def page() -> str:
         "|---|---|---|---|",
         *(f"| {' | '.join(cells)} |" for cells in rows),
     ]
-    return "\n".join(lines) + "\n"
+    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    return before + BEGIN + "\n".join(lines) + "\n" + END + rest.split(END)[1]
 
 
 def prepare_torchvision() -> None:

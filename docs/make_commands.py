@@ -16,7 +16,7 @@ same in a terminal.
 
 Exit codes: 0 done, 3 bad input (one sentence on standard error), 70 an internal error (with its traceback), 130
 interrupted. `audit` has 0 for forgotten, 1 for not forgotten (or ruined), 2 for undetermined; `verify` has 1 for a report
-that does not follow; `study`, `catalogue` and `controls` have 1 if a part of the run failed.
+that does not follow; `study` and `controls` have 1 if a part of the run failed.
 """
 # Commands whose options depend on what is named, with what the page says about it.
 MORE = {

@@ -2,7 +2,7 @@
 
     python docs/make_picture.py [RECORDS_DIR]
 
-The folder holds records with accuracies and information curves of Original, Retrain, HD and COLA, as `residua idi`,
+The folder holds records with accuracies and information curves of Original, Retrain, HD and COLA, as `residua measure --metrics IDI`,
 `catalogue` and `study` write them; records of several seeds are averaged.
 """
 

@@ -1,4 +1,4 @@
-"""Writes docs/schemas/: JSON Schema of report.json, of a record and of what `residua attest` prints, each with its version.
+"""Writes docs/schemas/: JSON Schema of report.json, of a record and of what `residua export --as statement` prints, each with its version.
 
 A number in a file's name is the schema's version. A change that makes files of before invalid gets a new number; the old
 schema stays.
@@ -12,7 +12,7 @@ from typing import Any
 
 from residua.audits.attesting import PREDICATE, STATEMENT
 from residua.record import Record
-from residua.report.audit_data import AuditReport
+from residua.report.audit import AuditReport
 
 FOLDER = Path(__file__).resolve().parent / "schemas"
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -84,7 +84,10 @@ def statement() -> dict[str, Any]:
         "additionalProperties": False,
     }
     return named(
-        body, "statement", 1, "What `residua attest` prints: an in-toto statement on an audited model."
+        body,
+        "statement",
+        1,
+        "What `residua export --as statement` prints: an in-toto statement on an audited model.",
     )
 
 

@@ -30,7 +30,7 @@ def network() -> nn.Sequential:
 
 
 def main(folder: str) -> None:
-    data = rs.datasets.arrays(*images(600, seed=0), *images(300, seed=1), name="stripes")
+    data = rs.data.arrays(*images(600, seed=0), *images(300, seed=1), name="stripes")
     task = rs.forget_classes(data, [2])
     training = rs.Pretraining(epochs=8, batch=32, lr=0.05, crop=0, flip=False)
     with rs.seeded(0):

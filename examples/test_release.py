@@ -16,9 +16,9 @@ def models() -> dict[str, Any]:
     random = np.random.default_rng(0)
     labels = np.arange(200) % 4
     images = (labels[:, None, None, None] * 50 + random.integers(0, 50, (200, 1, 8, 8))).astype(np.uint8)
-    task = rs.forget_classes(rs.datasets.arrays(images, labels, images, labels), [2])
+    task = rs.forget_classes(rs.data.arrays(images, labels, images, labels), [2])
     with rs.seeded(0):
-        original = rs.networks.resnet18(classes=4, channels=1, width=2)
+        original = rs.models.resnet18(classes=4, channels=1, width=2)
         reference = rs.unlearn.Random()(original, task)
     return {"original": original, "unlearned": original, "reference": reference, "task": task}
 

@@ -14,12 +14,11 @@ import pytest
 import torch
 
 import residua as rs
-from residua.cli import catalogue
 from residua.measure import InformationCurve, Recovery
 from residua.measure import _outputs as outputs
 from residua.measure.information import critics
-from residua.report.page import audits
-from residua.study import cataloguing, engines, jobs, presets
+from residua.report import pages
+from residua.study import executors, presets
 
 torch.set_num_threads(min(2, torch.get_num_threads()))
 
@@ -35,7 +34,7 @@ def _few_steps_of_the_perceptron(request, monkeypatch) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _equal_figures_are_drawn_once():
     """An audit is drawn when it is saved and again whenever it is verified; equal reports and records have equal figures."""
-    draw, drawn = audits._figures, {}
+    draw, drawn = pages._figures, {}
 
     def once(report, records):
         key = (report.model_dump_json(), tuple(sorted((role, each.sha256) for role, each in records.items())))
@@ -43,9 +42,9 @@ def _equal_figures_are_drawn_once():
             drawn[key] = draw(report, records)
         return drawn[key]
 
-    audits._figures = once
+    pages._figures = once
     yield
-    audits._figures = draw
+    pages._figures = draw
 
 
 def make_arrays(n: int, classes: int = 4, channels: int = 1, side: int = 8, seed: int = 0):
@@ -59,7 +58,7 @@ def make_arrays(n: int, classes: int = 4, channels: int = 1, side: int = 8, seed
 
 @pytest.fixture(scope="session")
 def data() -> rs.Dataset:
-    return rs.datasets.arrays(*make_arrays(240, seed=0), *make_arrays(80, seed=1), name="levels")
+    return rs.data.arrays(*make_arrays(240, seed=0), *make_arrays(80, seed=1), name="levels")
 
 
 @pytest.fixture(scope="session")
@@ -84,7 +83,7 @@ def stripes_training() -> rs.Pretraining:
 
 @pytest.fixture(scope="session")
 def stripes() -> rs.Dataset:
-    return rs.datasets.arrays(*make_stripes(600, seed=0), *make_stripes(300, seed=1), name="stripes")
+    return rs.data.arrays(*make_stripes(600, seed=0), *make_stripes(300, seed=1), name="stripes")
 
 
 @pytest.fixture(scope="session")
@@ -98,7 +97,7 @@ def truths(stripes, stripes_training) -> dict[str, rs.Classifier]:
     torch.set_num_threads(1)
     task = rs.forget_classes(stripes, 2)
     with rs.seeded(0):
-        network = rs.networks.resnet18(classes=4, channels=1, width=4)
+        network = rs.models.resnet18(classes=4, channels=1, width=4)
         found = {"original": stripes_training(network, task.train)}
     retrain = rs.unlearn.Retrain(stripes_training)
     hd = rs.unlearn.HeadDistillation(epochs=5, crop=0, flip=False, batch=32)
@@ -119,7 +118,7 @@ def _no_pass_remembered():
 @pytest.fixture
 def net() -> rs.Classifier:
     with rs.seeded(0):
-        return rs.networks.resnet18(classes=4, channels=1, width=2)
+        return rs.models.resnet18(classes=4, channels=1, width=2)
 
 
 @pytest.fixture
@@ -131,10 +130,10 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
-class Pickling(jobs.Here):
+class Pickling(executors.InProcess):
     """Does jobs here, but what they are given and what they give is pickled, as between processes."""
 
-    def give(self, job: jobs.Job) -> None:
+    def give(self, job: executors.Job) -> None:
         call, arguments = pickle.loads(pickle.dumps((job.call, job.arguments)))
         super().give(
             dataclasses.replace(job, call=lambda: pickle.loads(pickle.dumps(call(*arguments))), arguments=())
@@ -144,20 +143,17 @@ class Pickling(jobs.Here):
 @pytest.fixture
 def as_if_in_processes(monkeypatch) -> None:
     """A process takes five seconds to start; `tests/study/test_workers.py` starts real ones."""
-    monkeypatch.setattr(engines, "crew", lambda *_, **more: contextlib.nullcontext(Pickling()))
+    monkeypatch.setattr(executors, "Workers", lambda *_, **more: contextlib.nullcontext(Pickling()))
 
 
 @pytest.fixture
 def quick_stack(monkeypatch) -> None:
-    """The demo's and the catalogue's measures, with one short fit each where they would make many."""
-    monkeypatch.setattr(cataloguing, "Recovery", lambda: Recovery(repeats=1))
-    monkeypatch.setattr(
-        cataloguing, "InformationCurve", lambda **fields: InformationCurve(steps=5, rounds=1, **fields)
-    )
+    """The measures of the demo and of built-in studies, with one short fit each where they would make many."""
+    monkeypatch.setattr(presets, "Recovery", lambda: Recovery(repeats=1))
     quick = tuple(Recovery(repeats=1) if m.label == "recovery" else m for m in presets.FULL_STACK)
-    monkeypatch.setattr(catalogue, "FULL_STACK", quick)
+    monkeypatch.setattr(presets, "EVERYTHING", quick)
     monkeypatch.setattr(
-        catalogue, "InformationCurve", lambda **fields: InformationCurve(steps=5, rounds=1, **fields)
+        presets, "InformationCurve", lambda **fields: InformationCurve(steps=5, rounds=1, **fields)
     )
 
 
@@ -174,7 +170,7 @@ def folder(tmp_path):
             (tmp_path / f"{stem}-{name}-idx{array.ndim}-ubyte").write_bytes(head + array.tobytes())
     for seed, name in enumerate(("one", "two")):
         with rs.seeded(seed):
-            rs.save(rs.networks.resnet18(classes=10, channels=1, width=2), tmp_path / f"{name}.safetensors")
+            rs.save(rs.models.resnet18(classes=10, channels=1, width=2), tmp_path / f"{name}.safetensors")
     return tmp_path
 
 

@@ -24,12 +24,12 @@ import residua as rs
 from conftest import make_arrays
 from residua import plugins
 from residua.audits import auditing
-from residua.cli import PLACES, loaded, main
+from residua.cli import COMMANDS, loaded, main
 from residua.cli import audit as audit_command
 from residua.compare.verdicts import WORDS
-from residua.data import words as data_words
+from residua.data import parsing as data_words
 from residua.measure import InformationCurve
-from residua.study import built_in, presets
+from residua.study import presets
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -42,9 +42,6 @@ INSIDE = [*CRITICS, "--last", "1", "--family", "linear"]
 QUICKLY = {
     "train": ["--epochs", "1", "--width", "2"],
     "audit": [*INSIDE, "--budget", "1s"],
-    "plan": INSIDE,
-    "idi": CRITICS,
-    "catalogue": ["--no-information", "--seeds", "1", "--jobs", "1"],
     "study run": ["--jobs", "1", "--seeds", "1", "--method", "COLA"],
     "study plan": ["--seeds", "1", "--method", "COLA"],
     "tune": ["--trials", "1", "--jobs", "1", "--epochs", "1"],
@@ -100,7 +97,7 @@ def name_of(words: list[str]) -> str:
 def parse(words: list[str]) -> None:
     """What the program's own parser makes of a command line: an error if an option or a value is not one."""
     with plugins.using([]):
-        assert words[1] in PLACES, f"residua has no command {words[1]}"
+        assert words[1] in COMMANDS, f"residua has no command {words[1]}"
         command, rest = loaded(words[1], words[2:]), words[2:]
         if hasattr(command, "commands"):
             command, rest = command.commands[rest[0]], rest[1:]
@@ -147,6 +144,8 @@ def _run(line: str, capsys: Any) -> None:
     words = shlex.split(line, comments=True)
     name = name_of(words)
     quickly = [] if {"--outputs", "--features"} & set(words) else QUICKLY.get(name, [])
+    quickly = INSIDE if "--plan-only" in words else quickly
+    quickly = CRITICS if name == "measure" and "IDI" in " ".join(words) else quickly
     if any(word.startswith("timm:") for word in words):
         quickly = OF_A_LIBRARY[name]
     code = main([*words[1:], *quickly])
@@ -213,6 +212,6 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     quick = partial(auditing.audit, curve=curve(last=1), measures=())
     monkeypatch.setattr(rs, "audit", quick)  # first: it is looked up there, and put back as it was
     monkeypatch.setattr(auditing, "audit", quick)
-    for room in (presets, built_in):
+    for room in (presets, presets):
         monkeypatch.setattr(room, "InformationCurve", curve)
     monkeypatch.setattr(presets, "FULL_STACK", presets.FULL_STACK[:1])

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pickle
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -11,9 +12,21 @@ import torch
 
 import residua as rs
 from residua import device
-from residua.device import autocast, keep_memory, memory_budget, resolve_precision
+from residua.cli.console import work
+from residua.cli.inputs import choose_device
+from residua.data.split import MemoryImages
+from residua.device import (
+    autocast,
+    clock,
+    exact_float32,
+    keep_memory,
+    memory_budget,
+    resolve_precision,
+    visible_gpus,
+)
 from residua.record import software
 from residua.study.cells import kind_of
+from residua.training import loop
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -75,12 +88,14 @@ def test_a_processor_that_refuses_what_it_announces_is_not_asked_twice(monkeypat
     ],
 )
 def test_each_gpu_gets_the_precision_that_pays(monkeypatch, word, has_it, expected):
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: has_it)
+    monkeypatch.setattr(
+        torch.cuda, "is_bf16_supported", lambda including_emulation: has_it or including_emulation
+    )
     assert resolve_precision(word, GPU) is expected
 
 
 def test_a_gpu_without_bfloat16_says_so(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: including_emulation)
     with pytest.raises(rs.InputError, match="this GPU lacks it; use float32"):
         resolve_precision("bfloat16", GPU)
 
@@ -208,3 +223,71 @@ def test_threads_that_wait_go_to_sleep_unless_the_user_says_otherwise(monkeypatc
     monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
     device.share_cores()
     assert "GOMP_SPINCOUNT" not in os.environ
+
+
+def float32_kinds() -> list[str]:
+    kinds = (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn)
+    return [kind.fp32_precision for kind in kinds]
+
+
+def test_float32_on_cuda_is_never_tf32_and_the_callers_choice_comes_back():
+    before = float32_kinds()
+    with exact_float32(torch.float32, GPU):
+        assert set(float32_kinds()) == {"ieee"}
+    assert float32_kinds() == before
+    for dtype, where in ((torch.bfloat16, GPU), (torch.float32, CPU)):
+        with exact_float32(dtype, where):
+            assert float32_kinds() == before
+    assert isinstance(
+        torch.backends.cudnn.allow_tf32, bool
+    )  # PyTorch refuses a mixture of its two interfaces
+
+
+def test_a_record_of_a_gpu_names_it_and_its_float32(monkeypatch):
+    assert "gpu" not in software()
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Some GPU")
+    assert software()["gpu"] == "Some GPU"
+    assert software()["float32"] == "without TF32"
+
+
+def test_times_are_read_once_the_device_is_done(monkeypatch):
+    waited = []
+    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
+    assert clock("cpu") <= clock(CPU)
+    assert not waited
+    clock("cuda:1")
+    assert waited == [torch.device("cuda:1")]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (None, ["0", "1"]),
+        ("", ["0", "1"]),
+        ("4,5", ["4", "5"]),
+        ("6, 4,5", ["6", "4"]),
+        ("GPU-1a2b,MIG-3c", ["GPU-1a2b", "MIG-3c"]),
+    ],
+)
+def test_gpus_are_named_as_the_caller_named_them(monkeypatch, given, expected):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if given is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
+    assert visible_gpus(2) == expected
+
+
+def test_the_device_taken_is_said_once_as_training_begins(capsys):
+    with work("FT", choose_device("cpu")):
+        assert capsys.readouterr().err == ""
+        for _ in range(2):
+            loop._tell(loop.Tick(torch.nn.Linear(1, 1), 1, 1, 1, 2, 0.0, 0.1))
+    assert capsys.readouterr().err.count("device cpu; ") == 1
+
+
+def test_a_task_is_pickled_without_its_copies_on_devices():
+    images = MemoryImages(torch.zeros(2, 4, 4, 1, dtype=torch.uint8))
+    bare = pickle.dumps(images)
+    images._copies[GPU] = torch.zeros(10_000)
+    assert pickle.dumps(images) == bare
+    assert images._copies.keys() == {GPU}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import re
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import jsonschema
 import yaml
+
+import residua as rs
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -21,16 +24,47 @@ def script(name: str):
     return module
 
 
-def test_the_map_is_what_the_tree_gives():
-    assert (ROOT / "docs/map.md").read_text(encoding="utf-8") == script("make_map").page(), (
-        "run: python docs/make_map.py"
-    )
-
-
 def test_every_file_says_what_it_is():
-    make_map = script("make_map")
-    silent = [path.name for path in make_map.SOURCE.rglob("*.py") if not make_map.sentence(path)]
+    silent = [
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "src/residua").rglob("*.py")
+        if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    ]
     assert silent == []
+
+
+def defined(tree: ast.AST) -> set[str]:
+    """The names that a module or a class defines, with those of its classes behind a dot."""
+    names: set[str] = set()
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+            if isinstance(node, ast.ClassDef):
+                names |= {f"{node.name}.{inner}" for inner in defined(node)}
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return names
+
+
+def test_where_to_find_what_names_files_and_symbols_that_are_there():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    part = text.split("\n## Where to find what\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (.+\?) \| `(\S+)` \| `(\S+)` \|$", part, re.MULTILINE)
+    assert len(rows) == part.count("\n| ") - 1 >= 30
+    wrong = []
+    for question, file, symbol in rows:
+        found = [place / file for place in (ROOT / "src/residua", ROOT) if (place / file).is_file()]
+        if not found or symbol not in defined(ast.parse(found[0].read_text(encoding="utf-8"))):
+            wrong.append((question, file, symbol))
+    assert wrong == []
+
+
+def test_the_table_of_packages_is_the_tree():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    part = text.split("\n## Packages\n")[1].split("\n## ")[0]
+    named = re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE)
+    assert set(named) == {path.parent.name for path in (ROOT / "src/residua").glob("*/__init__.py")}
 
 
 def test_the_departures_are_what_the_tree_gives():
@@ -113,10 +147,37 @@ def test_the_schemas_refuse_what_they_do_not_know():
 
 def test_the_citation_names_this_version_and_the_paper_of_the_readme():
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert f'version = "{cited["version"]}"' in project
+    assert cited["version"] == rs.__version__
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     paper = cited["preferred-citation"]
     assert paper["title"] in readme
     names = " and ".join(f"{each['family-names']}, {each['given-names']}" for each in paper["authors"])
     assert f"{{{names}}}" in readme
+
+
+def test_a_release_names_one_version(tmp_path, monkeypatch):
+    spec = importlib.util.spec_from_file_location("check_version", ROOT / ".github/check_version.py")
+    check = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(check)
+    assert check.version() == rs.__version__
+    written = {
+        "src/residua/__init__.py": '__version__ = "1.2.3"',
+        "CITATION.cff": "version: 1.2.3",
+        "CHANGELOG.md": "# Changelog\n\n## 1.2.3",
+        "dist/residua-1.2.3-py3-none-any.whl": "",
+    }
+    for name, text in written.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    assert check.faults("v1.2.3", tmp_path / "dist") == []
+    (tmp_path / "CITATION.cff").write_text("version: 1.2.2")
+    assert len(check.faults("v1.2.4", tmp_path / "dist")) == 2
+    assert "no wheel" in check.faults("v1.2.3", tmp_path)[-1]
+
+
+def test_workflows_and_templates_are_yaml():
+    files = [*(ROOT / ".github").rglob("*.yml"), ROOT / ".pre-commit-config.yaml"]
+    assert len(files) >= 6
+    for file in files:
+        assert isinstance(yaml.safe_load(file.read_text(encoding="utf-8")), dict), file

@@ -27,11 +27,11 @@ from documented import (
     prepare,
     run_page,
 )
-from residua.cli import PLACES, _CommandLineError, loaded
+from residua.cli import COMMANDS, _CommandLineError, loaded
 from residua.record import Record
-from residua.report.audit_data import AuditReport
+from residua.report.audit import AuditReport
 
-PAGES = sorted(page for page in DOCS.glob("*.md") if page.name != "results_notes.md")  # a part of RESULTS.md
+PAGES = sorted(DOCS.glob("*.md"))
 TEXTS = [*PAGES, *(ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "CONTRIBUTING", "SECURITY"))]
 LANGUAGES = {"python", "sh", "text", "toml", "json", "yaml"}
 # Made by quickstart.md, and used by others.
@@ -105,7 +105,7 @@ def test_what_does_not_run_here_is_parsed(page, tmp_path, monkeypatch):
     ("line", "error"),
     [
         ("residua audit --original a --unlearned b --critic-restarts 3", _CommandLineError),
-        ("residua audit --original a", _CommandLineError),
+        ("residua audit --unlearned a", _CommandLineError),
         ("residua study run x --out y --engine steam", _CommandLineError),
         ("residua study walk", KeyError),
         ("residua audited", AssertionError),
@@ -144,7 +144,7 @@ def test_options_in_running_text_exist():
 
 def _understood(words: list[str]) -> bool:
     """Whether there are such a command and such options; what they are given does not count."""
-    if words[1] not in PLACES:
+    if words[1] not in COMMANDS:
         return False
     command = loaded(words[1], ["COLA"] if words[1] == "unlearn" else [])
     if hasattr(command, "commands"):
@@ -191,6 +191,15 @@ def test_every_page_has_its_place_in_the_site(monkeypatch):
     listed = [page for pages in sections.values() for page in pages if not page.startswith(("api/", "../"))]
     assert sorted([*listed, "index"]) == [page.stem for page in PAGES]
     assert all(sections.values())
+
+
+def test_links_to_folders_become_text_in_the_site(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS))
+    shown = site_settings().without_folders
+    text = "[Twenty seeds](../records/controls) of [controls](../records/controls/table.md), ![a](pages)"
+    assert shown(text, DOCS) == (
+        "Twenty seeds (`records/controls`) of [controls](../records/controls/table.md), ![a](pages)"
+    )
 
 
 def test_docstrings_become_what_the_site_shows(monkeypatch):

@@ -1,4 +1,4 @@
-"""Who may import whom: imports point left along the corridor, and only the command line prints."""
+"""Allowed imports: imports point to lower layers, and only the command line prints."""
 
 from __future__ import annotations
 
@@ -16,40 +16,38 @@ import residua
 
 SOURCE = Path(residua.__file__).parent
 
-# The ground floor, then the rooms from left to right: a file may import from its own room and from those left of it.
-GROUND = (
+# The lowest layer, then the packages from low to high: a file may import from its own package and from lower ones.
+LOWEST = (
     "errors",
     "device",
-    "side_by_side",
+    "parallel",
+    "worker",
     "limits",
     "files",
-    "temporary",
     "npz",
-    "nested",
-    "texts",
-    "facts",
+    "text",
     "progress",
     "readings",
     "record",
-    "explaining",
-    "source",
+    "roles",
     "plugins",
+    "explanations",
 )
-ROOMS = (
+PACKAGES = (
     "data",
     "models",
     "training",
     "unlearn",
     "measure",
+    "controls",
     "compare",
     "report",
     "audits",
     "study",
-    "paper",
     "cli",
 )
-PLACE = dict.fromkeys(GROUND, -1) | {room: place for place, room in enumerate(ROOMS)}
-NUMBERS_ONLY = set(GROUND) - {"device", "side_by_side"} | {"compare", "report"}
+PLACE = dict.fromkeys(LOWEST, -1) | {package: place for place, package in enumerate(PACKAGES)}
+NUMBERS_ONLY = set(LOWEST) - {"device", "parallel"} | {"compare", "report"}
 SIBLINGS = {"unlearn", "measure"}
 OPTIONAL = {"torchvision", "timm", "transformers", "PIL", "pyarrow", "ray", "optuna"}
 
@@ -58,7 +56,7 @@ def imported(tree: ast.Module, package: list[str]) -> Iterator[tuple[int, list[s
     """Line and dotted name, as a list, of everything imported anywhere in a file of this package.
 
     `from residua.task import ForgetTask` counts as residua.task.ForgetTask: whether the last part
-    is a module or a name in one makes no difference to the rooms.
+    is a module or a name in one makes no difference to the layers.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -85,7 +83,7 @@ def run_at_import(tree: ast.AST) -> Iterator[ast.AST]:
 def _may_know(parts: list[str], name: list[str]) -> bool:
     """Whether a file of `unlearn` or `measure` may import this name of them.
 
-    The table of contents knows its own room. Everybody in a room knows its helpers, which begin with an
+    `__init__` imports its whole package. Every module may import the package's helpers, which begin with an
     underscore, and `measure/information`, which is one instrument in several files.
     """
     if name[1] != parts[0]:
@@ -105,9 +103,9 @@ def faults(path: str, source: str) -> list[str]:
             continue
         other = name[1] if len(name) > 1 else ""
         if other not in PLACE:
-            found.append(f"{path}:{line} imports residua.{other}, which has no place in the corridor")
+            found.append(f"{path}:{line} imports residua.{other}, which has no place among the layers")
         elif PLACE[other] > PLACE[own]:
-            found.append(f"{path}:{line} imports {other}, which is to the right of {own}")
+            found.append(f"{path}:{line} imports {other}, a layer above {own}")
         elif own in SIBLINGS and other in SIBLINGS and not _may_know(parts, name):
             found.append(f"{path}:{line} imports {'.'.join(name[1:])}: a method or measure knows no other")
         elif own in ("compare", "report") and other not in NUMBERS_ONLY:
@@ -117,7 +115,7 @@ def faults(path: str, source: str) -> list[str]:
             for _, name in imported(ast.Module([node], []), ["residua", *parts[:-1]]):
                 if name[0] in OPTIONAL:
                     found.append(f"{path}:{node.lineno} needs {name[0]} to be imported at all")
-    if own != "cli" and not path.startswith("data/embedded/make_"):
+    if own != "cli":
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
                 found.append(f"{path}:{node.lineno} prints")
@@ -133,12 +131,12 @@ FILES = sorted(
 )
 
 
-def test_the_list_of_rooms_is_the_list_of_folders():
+def test_the_list_of_packages_is_the_list_of_directories():
     assert len(FILES) > 30
     folders = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
     files = {path.stem for path in SOURCE.glob("*.py")} - {"__init__", "__main__"}
-    assert folders == set(ROOMS)
-    assert files == set(GROUND)
+    assert folders == set(PACKAGES)
+    assert files == set(LOWEST)
 
 
 def exported(package: Path) -> dict[str, object]:
@@ -163,41 +161,41 @@ def test_comparing_and_reporting_do_not_need_torch():
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_imports_point_left(file):
+def test_imports_point_to_lower_layers(file):
     assert faults(file, (SOURCE / file).read_text(encoding="utf-8")) == []
 
 
 @pytest.mark.parametrize(
     ("path", "source", "fault"),
     [
-        ("data/task.py", "from residua.training.loop import descend", "to the right"),
-        ("data/task.py", "import residua.training", "to the right"),
-        ("data/task.py", "from residua import training", "to the right"),
-        ("data/task.py", "from ..training import descend", "to the right"),
-        ("data/task.py", "from .. import training", "to the right"),
-        ("data/task.py", "def f():\n    from residua.cli import main", "to the right"),
-        ("data/idx.py", "from ..models import build", "to the right"),
-        ("data/idx.py", "from .. import models", "to the right"),
-        ("errors.py", "if True:\n    import residua.data as t", "to the right"),
-        ("record.py", "from residua.cli.console import say", "to the right"),
-        ("unlearn/retrain.py", "from residua.compare import idi", "to the right"),
+        ("data/task.py", "from residua.training.loop import descend", "a layer above"),
+        ("data/task.py", "import residua.training", "a layer above"),
+        ("data/task.py", "from residua import training", "a layer above"),
+        ("data/task.py", "from ..training import descend", "a layer above"),
+        ("data/task.py", "from .. import training", "a layer above"),
+        ("data/task.py", "def f():\n    from residua.cli import main", "a layer above"),
+        ("data/idx.py", "from ..models import build", "a layer above"),
+        ("data/idx.py", "from .. import models", "a layer above"),
+        ("errors.py", "if True:\n    import residua.data as t", "a layer above"),
+        ("record.py", "from residua.cli.console import say", "a layer above"),
+        ("unlearn/cola.py", "from residua.compare import idi", "a layer above"),
         ("data/task.py", "from residua import Split", "no place"),
         ("data/task.py", "import residua", "no place"),
         ("data/task.py", "from residua.helpers import x", "no place"),
-        ("unlearn/retrain.py", "from residua.unlearn.original import Original", "knows no other"),
-        ("unlearn/retrain.py", "from residua.unlearn import original", "knows no other"),
-        ("unlearn/retrain.py", "from .original import Original", "knows no other"),
-        ("unlearn/retrain.py", "from . import original", "knows no other"),
-        ("unlearn/retrain.py", "from residua.measure.accuracy import Accuracy", "to the right"),
-        ("unlearn/__init__.py", "from residua.measure import Accuracy", "to the right"),
-        ("measure/__init__.py", "from residua.unlearn.random import Random", "knows no other"),
+        ("unlearn/cola.py", "from residua.unlearn.anchors import Original", "knows no other"),
+        ("unlearn/cola.py", "from residua.unlearn import anchors", "knows no other"),
+        ("unlearn/cola.py", "from .anchors import Original", "knows no other"),
+        ("unlearn/cola.py", "from . import anchors", "knows no other"),
+        ("unlearn/cola.py", "from residua.measure.accuracy import Accuracy", "a layer above"),
+        ("unlearn/__init__.py", "from residua.measure import Accuracy", "a layer above"),
+        ("measure/__init__.py", "from residua.unlearn.anchors import Random", "knows no other"),
         ("measure/information/curve.py", "from residua.measure.probe import Probe", "knows no other"),
         ("measure/accuracy.py", "from residua.measure import Measure", "knows no other"),
         ("report/table.py", "from residua.models.classifier import Classifier", "numbers only"),
         ("compare/information.py", "from residua.measure import Accuracy", "numbers only"),
-        ("models/resnet.py", "import torchvision", "at all"),
-        ("models/resnet.py", "try:\n    from timm.models import create_model\nexcept ImportError: pass", "at all"),
-        ("models/resnet.py", "class A:\n    import transformers.models as m", "at all"),
+        ("models/networks.py", "import torchvision", "at all"),
+        ("models/networks.py", "try:\n    from timm.models import create_model\nexcept ImportError: pass", "at all"),
+        ("models/networks.py", "class A:\n    import transformers.models as m", "at all"),
         ("training/loop.py", "print('epoch')", "prints"),
         ("training/loop.py", "def f():\n    return [print(x) for x in y]", "prints"),
         ("training/loop.py", "import sys\nsys.stdout.write('x')", "writes to sys.stdout"),
@@ -216,14 +214,13 @@ def test_the_rule_notices_planted_faults(path, source, fault):
         ("data/task.py", "from residua.data.split import Split\nfrom residua.errors import InputError"),
         ("data/task.py", "from .split import Split\nimport numpy.typing\nfrom torch import nn"),
         ("data/idx.py", "from residua.data.from_arrays import arrays\nfrom .task import Dataset"),
-        ("unlearn/__init__.py", "from residua.unlearn.original import Original\nfrom .random import Random"),
+        ("unlearn/__init__.py", "from residua.unlearn.anchors import Original\nfrom .random import Random"),
         ("measure/accuracy.py", "from residua.measure._outputs import logits"),
-        ("measure/probe.py", "from residua.measure.information.answers import linear_answers"),
+        ("measure/probe.py", "from residua.measure.information.coordinates import canonical"),
         ("report/table.py", "from residua.record import Record\nfrom residua.compare import idi"),
-        ("models/resnet.py", "def f():\n    import torchvision"),
-        ("models/resnet.py", "if TYPE_CHECKING:\n    import timm"),
+        ("models/networks.py", "def f():\n    import torchvision"),
+        ("models/networks.py", "if TYPE_CHECKING:\n    import timm"),
         ("cli/demo.py", "print('done')\nfrom residua.training.loop import watching"),
-        ("data/embedded/make_fashion_sample.py", "print('done')"),
         ("training/loop.py", "def show(pretty):\n    pretty.print('x')"),
     ],
 )

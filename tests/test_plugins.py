@@ -23,7 +23,7 @@ FILE = '''"""Dimming: a method and a measure of somebody's own."""
 from dataclasses import dataclass
 from typing import Annotated
 
-from residua.explaining import Explanation
+from residua.explanations import Explanation
 from residua.models.classifier import clone
 from residua.readings import Reading
 from residua.training.settings import Share, check_settings
@@ -74,12 +74,12 @@ def file(tmp_path, monkeypatch):
     return path
 
 
-def test_a_plain_file_is_found_by_list_explain_unlearn_and_measure(file, folder, capsys):
-    assert main(["list", "--plugin", str(file), "--json"]) == 0
+def test_a_plain_file_is_found_by_explain_unlearn_and_measure(file, folder, capsys):
+    assert main(["explain", "methods", "--plugin", str(file), "--json"]) == 0
     entry = json.loads(capsys.readouterr().out)[-1]
     assert entry["label"] == "Dimming"
     assert entry["settings"] == {"factor": 0.5, "hidden": 1.0}
-    assert main(["list", "measures", "--plugin", str(file)]) == 0
+    assert main(["explain", "measures", "--plugin", str(file)]) == 0
     assert "gloom-measure" in capsys.readouterr().out
     assert main(["explain", "gloom", "--plugin", str(file)]) == 0
     assert "How dark it is." in capsys.readouterr().out
@@ -105,10 +105,20 @@ def test_a_plain_file_is_found_by_list_explain_unlearn_and_measure(file, folder,
 
 
 @pytest.mark.usefixtures("as_if_in_processes", "quick_stack")
-def test_the_catalogue_runs_a_method_and_a_measure_from_a_plain_file(file, folder, monkeypatch):
+def test_a_study_runs_a_method_and_a_measure_from_a_plain_file(file, folder, monkeypatch):
     monkeypatch.setattr(presets, "WIDTH", {"tiny": 2})
     monkeypatch.setattr(presets, "pretraining", lambda *_: rs.Pretraining(epochs=1, batch=32, crop=0))
-    words = ["catalogue", "--data", f"mnist:{folder}", "--forget", "class:6", "--out", str(folder / "c")]
+    words = [
+        "study",
+        "run",
+        "tiny",
+        "--data",
+        f"mnist:{folder}",
+        "--forget",
+        "class:6",
+        "--out",
+        str(folder / "c"),
+    ]
     words += ["--method", "Dimming", "--no-information", "--plugin", str(file)]
     assert main(words) == 0
     kept = Record.read(folder / "c/records/seed0-dimming.json")
@@ -152,11 +162,11 @@ def test_another_process_finds_the_classes_of_a_file_by_the_environment(file):
 )  # fmt: skip
 def test_files_that_cannot_be_used_are_refused_by_name(file, capsys, text, sentence):
     file.write_text(text)
-    assert main(["list", "--plugin", str(file)]) == 3
+    assert main(["explain", "methods", "--plugin", str(file)]) == 3
     said = capsys.readouterr().err
     assert sentence in said
     assert file.name in said
-    assert main(["list", "--plugin", str(file.with_suffix(".txt"))]) == 3
+    assert main(["explain", "methods", "--plugin", str(file.with_suffix(".txt"))]) == 3
     assert "is not a Python file" in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""What README and docs/python.md print runs as printed: on tiny data, with short fits where there would be long ones."""
+"""The commands and code of README and the quick start run as printed: on tiny data, with short fits where there would be long ones."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import pytest
 from torch import nn
 
 import residua as rs
-from documented import QUICKLY, hurry, own_network, prepare
+from documented import QUICKLY, hurry, name_of, own_network, prepare
 from residua.cli import main
 from residua.compare.verdicts import WORDS
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PYTHON = (ROOT / "docs/python.md").read_text(encoding="utf-8")
+QUICK_START = (ROOT / "docs/quickstart.md").read_text(encoding="utf-8")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# README's catalogue has every method; here it has one.
-QUICKER = QUICKLY | {"catalogue": [*QUICKLY["catalogue"], "--method", "Dim"]}
+# README's study has every method; here it has one.
+QUICKER = QUICKLY | {"study run": [*QUICKLY["study run"][:-1], "Dim"]}
 
 
 def blocks(text: str, language: str, holding: str) -> list[str]:
@@ -43,15 +43,16 @@ def place(tmp_path, monkeypatch, one_thread, as_if_in_processes, quick_stack) ->
     return tmp_path
 
 
-def test_every_command_of_the_readme_runs(place, capsys):
+def test_every_command_of_the_readme_runs(place, monkeypatch, capsys):
+    hurry(monkeypatch)
     lines = commands()
-    assert {words[1] for words in lines} >= {"train", "unlearn", "audit", "verify", "catalogue", "explain"}
+    assert {words[1] for words in lines} >= {"train", "unlearn", "audit", "verify", "study", "explain"}
     for words in lines:
         saved = "--outputs" in words
-        code = main([*words[1:], *([] if saved else QUICKER.get(words[1], []))])
+        code = main([*words[1:], *([] if saved else QUICKER.get(name_of(words), []))])
         allowed = (0, 1, 2) if words[1] == "audit" else (0,)
         assert code in allowed, (shlex.join(words), capsys.readouterr().err[-2000:])
-    for made in ("original.safetensors", "audit/report.json", "dim.safetensors", "catalogue/table.md"):
+    for made in ("original.safetensors", "audit/report.json", "dim.safetensors", "study/records"):
         assert (place / made).exists(), made
 
 
@@ -95,8 +96,7 @@ def test_links_lead_somewhere(page):
 
 def test_links_of_the_docs_lead_somewhere():
     for page in (ROOT / "docs").glob("*.md"):
-        if page.name != "results_notes.md":  # a part of RESULTS.md, which is elsewhere
-            check_links(page)
+        check_links(page)
 
 
 def check_links(page: Path) -> None:
@@ -107,17 +107,17 @@ def check_links(page: Path) -> None:
 def check_what_the_example_did(printed: str, folder: Path) -> None:
     assert "Original" in printed
     assert "'UA': 1.0" in printed.split("Retrain")[1]
-    assert (folder / "original.safetensors").exists()
+    assert (folder / "small.safetensors").exists()
 
 
-def test_the_python_page_runs_as_printed(place, capsys):
-    exec(compile(blocks(PYTHON, "python", "rs.Pretraining")[0], "python.md", "exec"), {})
+def test_the_training_of_the_quick_start_runs_as_printed(place, capsys):
+    exec(compile(blocks(QUICK_START, "python", "rs.Pretraining")[0], "quickstart.md", "exec"), {})
     check_what_the_example_did(capsys.readouterr().out, place)
 
 
 @pytest.mark.slow
-def test_the_python_page_runs_in_a_new_interpreter_on_all_of_the_data(tmp_path):
-    example = blocks(PYTHON, "python", "rs.Pretraining")[0]
+def test_the_training_of_the_quick_start_runs_in_a_new_interpreter_on_all_of_the_data(tmp_path):
+    example = blocks(QUICK_START, "python", "rs.Pretraining")[0]
     done = subprocess.run([sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     check_what_the_example_did(done.stdout, tmp_path)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
 import pickle
@@ -18,7 +17,6 @@ from pydantic import ValidationError
 
 import residua as rs
 from residua.measure import Accuracy
-from residua.readings import Curve
 from residua.record import DamagedRecord, describe
 from residua.unlearn import Original, Retrain
 
@@ -469,84 +467,3 @@ def test_settings_within_settings_come_back_from_the_disk(tmp_path):
     assert again == record
     assert again.method.kind == "Outer"
     assert again.method.fields == {"steps": [{"rates": [0.1, 0.2]}, {"rates": [0.3]}]}
-
-
-# --- version 1 ------------------------------------------------------------------------------------
-
-
-def version_1(tmp_path: Path, **changes) -> Path:
-    body = {
-        "schema_version": 1,
-        "name": "old",
-        "setting": {"scale": "tiny", "network": {"width": 2}},
-        "method": {
-            "label": "COLA",
-            "class": "Cola",
-            "lr": 0.1,
-            "clip": None,
-            "weights": "w",
-            "original": "o",
-        },
-        "measures": {
-            "mia": {"label": "mia", "class": "Membership", "seed": 3, "notes": {"MIA": "too few"}},
-            "information": {
-                "measure": {"epochs": 3, "last": None, "blocks": None},
-                "data": "d",
-                "network": {},
-            },
-        },
-        "seeds": {"training": 7},
-        "readings": {"mia": {"accuracy": 0.5}, "information": {"H": 0.5, "I4": 0.2}},
-        "seconds": {},
-        "software": SOFTWARE,
-        "command": "",
-        "arrays": {},
-    } | changes
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    path = tmp_path / "old.json"
-    path.write_text(
-        json.dumps(body | {"sha256": hashlib.sha256(text.encode()).hexdigest()}), encoding="utf-8"
-    )
-    return path
-
-
-def test_version_1_is_read_as_what_it_says_and_keeps_its_hash(tmp_path):
-    path = version_1(tmp_path)
-    record = rs.Record.read(path)
-    assert record.sha256 == json.loads(path.read_text())["sha256"]
-    assert record.method.fields == {"lr": 0.1, "clip": None}
-    assert (record.method.kind, record.method.weights, record.method.original) == ("Cola", "w", "o")
-    assert record.measures["mia"].fields == {"seed": 3}
-    assert record.read_with("mia").notes == {"MIA": "too few"}
-    curve = record.read_with("information")
-    assert isinstance(curve, Curve)
-    assert curve.about["data"] == "d"
-    assert record.measures["information"].fields == {"epochs": 3, "blocks": None}
-    again = rs.Record.read(record.write(tmp_path / "new"))
-    assert again.schema_version == 2
-    assert again.method == record.method
-
-
-def test_a_proxy_and_saved_files_of_version_1_are_found_in_their_places(tmp_path):
-    proxy = {"label": "proxy", "class": "Pretraining", "share": 0.5, "epochs": 3}
-    record = rs.Record.read(version_1(tmp_path, method={"label": "Reference", "proxy": proxy}))
-    assert (record.method.proxy.share, record.method.proxy.fields) == (0.5, {"epochs": 3})
-    assert rs.Record.read(version_1(tmp_path)).method.proxy is None
-    saved = {"label": "Original", "saved": {"outputs": "h"}}
-    assert rs.Record.read(version_1(tmp_path, method=saved)).method.saved == {"outputs": "h"}
-
-
-def test_a_changed_version_1_is_noticed(tmp_path):
-    path = version_1(tmp_path)
-    path.write_text(path.read_text().replace("0.5", "0.6", 1))
-    with pytest.raises(DamagedRecord, match="does not match its hash"):
-        rs.Record.read(path)
-
-
-@pytest.mark.parametrize("odd", ["x", 7, [], {"measure": "x"}, {"measure": ["x"]}])
-def test_a_measure_that_is_something_else_is_damage_and_no_crash(tmp_path, odd):
-    """Its hash fits: somebody wrote it so."""
-    for label in ("mia", "information"):
-        with pytest.raises(DamagedRecord, match=r"old.json is damaged") as caught:
-            rs.Record.read(version_1(tmp_path, measures={label: odd}))
-        assert "\n" not in str(caught.value)

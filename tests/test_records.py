@@ -13,13 +13,14 @@ import pytest
 
 from residua import compare
 from residua.compare import readings_of
-from residua.compare.shares import idi_value, spearman
+from residua.compare.information import idi_value, spearman
 from residua.measure.information.calibration import PROBLEMS
 from residua.record import Record, describe
-from residua.report import AuditReport, information_table, verdict_table
+from residua.report.audit import AuditReport
 from residua.report.calibration import bars_missed
-from residua.report.controls import KNOWING
-from residua.study.searches import idi_range
+from residua.report.controls import KNOWING, verdict_table
+from residua.report.methods import information_table
+from residua.study.tuning import idi_range
 from residua.training.recipes import UNLEARNING, unlearning
 from residua.unlearn import find
 
@@ -72,7 +73,7 @@ def idi(folder: str, label: str) -> list[float]:
 
 
 # Fields that methods got after some records were made, with the values that mean what methods did without them.
-SINCE = {"schedule": "constant", "clip": None, "labels": "other"}
+SINCE = {"schedule": "constant", "clip": None, "labels": "other", "normalise": True}
 
 
 def then(label: str, now: dict) -> dict:
@@ -80,6 +81,10 @@ def then(label: str, now: dict) -> dict:
     fields = {name: SINCE[name] for name in SINCE.keys() & now.keys()}
     if "lowest_lr" in now:
         fields["lowest_lr"] = now["lowest_lr"]  # only cosines fall to it
+    if "optimizer" in now:
+        fields["optimizer"] = "adam" if label == "FT" else "sgd"
+    if label == "FT":
+        fields |= {name: now[name] for name in ("momentum", "weight_decay")}  # Adam has neither
     if label == "SCRUB":
         assert now["epochs"] <= 3, "its rate would be divided after the third epoch"
         fields["schedule"] = "steps"

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from residua.temporary import PREFIX, remove_abandoned, temporary_folder
+from residua.files import PREFIX, remove_abandoned, temporary_folder
 
 fcntl = pytest.importorskip("fcntl")
 
 MAKER = """
 import sys, time
 from pathlib import Path
-from residua.temporary import temporary_folder
+from residua.files import temporary_folder
 with temporary_folder() as folder:
     (folder / "model").write_bytes(bytes(1000))
     print(folder, flush=True)

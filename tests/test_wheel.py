@@ -67,12 +67,12 @@ def test_the_wheel_holds_what_is_no_code_and_no_tests(built):
     names = zipfile.ZipFile(built["wheel"]).namelist()
     for part in (
         "py.typed",
-        "paper/tables.csv",
-        "report/page/templates/page.js",
+        "metrics.json",
+        "report/templates/page.js",
         "data/embedded/LICENSE.fashion-mnist",
     ):
         assert f"residua/{part}" in names
-    assert not any(name.startswith(("tests", "docs")) for name in names)
+    assert not any(name.startswith(("tests", "docs", "reproduction")) for name in names)
     with tarfile.open(built["sources"]) as sources:
         assert any(name.endswith("/pyproject.toml") for name in sources.getnames())
 

@@ -1,4 +1,4 @@
-"""What this machine does well: the precision that pays, and memory that is not given back too early."""
+"""Device: numerical precision, safe kernels, memory and threads of this machine."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import ctypes
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from residua.errors import InputError
 
-if TYPE_CHECKING:  # the ground floor is imported by those who only do arithmetic
+if TYPE_CHECKING:  # the lowest layer is imported by code that only does arithmetic
     import torch
 
 # Input channels from which oneDNN's gradient of a strided 1 x 1 convolution is right.
@@ -28,7 +29,8 @@ PRECISION = "RESIDUA_PRECISION"
 def resolve_precision(precision: Precision, device: torch.device) -> torch.dtype:
     """The number format of matrix products and convolutions on this device.
 
-    `auto` takes bfloat16 where it pays: on GPUs that have it, and on processors whose matrix
+    `auto` takes bfloat16 where it pays: on GPUs that have it (those that PyTorch would emulate it on, before Ampere,
+    compute in float32), and on processors whose matrix
     unit (AMX) works. On the AVX-512 processor without bfloat16 that was tried it was slower; on one with it (AVX512_BF16)
     the tiny scale gained nothing and the small scale trained 1.6 times as fast, so there the caller decides
     (RESIDUA_PRECISION). The rule asks what the machine is, never how fast it was just now: same machine, same numbers.
@@ -42,7 +44,7 @@ def resolve_precision(precision: Precision, device: torch.device) -> torch.dtype
     if precision == "float32":
         return torch.float32
     if device.type == "cuda":
-        pays = torch.cuda.is_bf16_supported()
+        pays = torch.cuda.is_bf16_supported(including_emulation=False)
         if precision == "bfloat16" and not pays:
             raise InputError("precision bfloat16 was asked for, but this GPU lacks it; use float32")
         return torch.bfloat16 if pays else torch.float32
@@ -59,7 +61,7 @@ def resolve_precision(precision: Precision, device: torch.device) -> torch.dtype
 
 
 def chosen_precision() -> Precision:
-    """What the environment says that `auto` is; `auto` where it says nothing."""
+    """The precision that the environment chooses for `auto`; `auto` without a choice."""
     chosen = os.environ.get(PRECISION) or "auto"
     if chosen not in get_args(Precision):
         raise InputError(f"{PRECISION} is {chosen!r}, expected auto, float32 or bfloat16; set or unset it")
@@ -72,13 +74,63 @@ def autocast(precision: Precision, device: torch.device) -> Iterator[None]:
     import torch
 
     dtype = resolve_precision(precision, device)
-    with torch.autocast(device.type, dtype, enabled=dtype is not torch.float32):
+    with exact_float32(dtype, device), torch.autocast(device.type, dtype, enabled=dtype is not torch.float32):
         yield
 
 
 @contextlib.contextmanager
+def exact_float32(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
+    """Compute float32 in float32: on CUDA, convolutions would otherwise be rounded to TF32, with 10 bits of 23.
+
+    A backward pass belongs into the body too. With another `dtype`, or on another device, nothing is changed.
+    """
+    import torch
+
+    if dtype is not torch.float32 or device.type != "cuda":
+        yield
+        return
+    cudnn: Any = torch.backends.cudnn
+    kinds = [torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn]
+    before = [kind.fp32_precision for kind in kinds]
+    try:
+        for kind in kinds:
+            kind.fp32_precision = "ieee"
+        yield
+    finally:
+        for kind, value in zip(kinds, before, strict=True):
+            kind.fp32_precision = value
+
+
+def device_facts(device: torch.device) -> str:
+    """The device and the number formats on it, for a reader."""
+    import torch
+
+    name = f"{device} ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else str(device)
+    training = str(resolve_precision("auto", device)).removeprefix("torch.")
+    return f"device {name}; {training} in trainings, float32 in readings"
+
+
+def clock(device: torch.device | str) -> float:
+    """Seconds of a clock that is read once the device has done all that it was asked for."""
+    import torch
+
+    device = torch.device(device)
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
+    return time.perf_counter()
+
+
+def visible_gpus(count: int) -> list[str]:
+    """Names of the first `count` GPUs of this process for CUDA_VISIBLE_DEVICES: numbers or UUIDs, as its caller named them."""
+    given = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
+    return [name for name in given if name][:count] or [str(number) for number in range(count)]
+
+
+@contextlib.contextmanager
 def safe_kernels(model: torch.nn.Module) -> Iterator[None]:
-    """Whoever computes gradients of `model` does it in this body: on a CPU some networks must stay out of oneDNN.
+    """Compute gradients of `model` in this body: on a CPU some networks must avoid oneDNN.
 
     On processors without AVX-512, oneDNN's weight gradient of a strided 1 x 1 convolution with fewer than 8 input
     channels, in channels-last, writes past its workspace: a crash, or silently wrong gradients (uxlfoundation/oneDNN,
@@ -99,7 +151,7 @@ def safe_kernels(model: torch.nn.Module) -> Iterator[None]:
 
 
 def keeps_channels_last(model: torch.nn.Module) -> bool:
-    """Whether training in channels-last is safe for this network on its device; see `safe_kernels`."""
+    """True if training in channels-last is safe for this network on its device; see `safe_kernels`."""
     from torch import nn
 
     first = next(model.parameters(), None)
@@ -162,7 +214,7 @@ def share_cores() -> None:
 
     GNU OpenMP's threads spin for a long time by default. On a machine where others work too, the thread that
     the rest wait for may not be running while they spin in its place: a training step with two threads on two busy
-    cores took 4,600 ms instead of 100. Whoever has set one of these variables knows better.
+    cores took 4,600 ms instead of 100. A variable that the user has set is left alone.
     """
     if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
         os.environ["GOMP_SPINCOUNT"] = "2000"

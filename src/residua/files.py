@@ -1,18 +1,24 @@
-"""Files: written whole or not at all, and read only if they are regular files that fit into memory."""
+"""Files and temporary directories: written whole or not at all, read only if regular and small enough for memory.
+
+Temporary directories are cleaned up by the next run if a process was killed.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
+import shutil
+import socket
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from residua.errors import InputError
 from residua.limits import check
+from residua.text import slug
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -121,7 +127,7 @@ def file_hash(path: str | Path, what: str = "a file") -> str:
 
 @contextlib.contextmanager
 def reading(path: object) -> Iterator[None]:
-    """Memory that a file asks for and that is not there is the file's fault, not the program's."""
+    """Turn memory errors in the body into an `InputError` about this file."""
     try:
         yield
     except MemoryError as error:
@@ -130,3 +136,76 @@ def reading(path: object) -> Iterator[None]:
         if "allocate memory" not in str(error):
             raise
         raise InputError(f"{path} needs more memory than there is; give a smaller file") from error
+
+
+try:
+    import fcntl
+except ImportError:  # no such locks on Windows: there a folder is removed by its maker or not at all
+    fcntl = None  # type: ignore[assignment]
+
+PREFIX = "residua-"
+LOCK = ".in-use"
+
+
+@contextlib.contextmanager
+def temporary_folder(beside: Path | None = None) -> Iterator[Path]:
+    """A directory that is removed at the end of the body. This process holds a lock on it, which ends with the process.
+
+    It is in the system's directory for temporary files or, where workers on other machines must see it, in `beside`.
+    """
+    remove_abandoned(beside)
+    folder = Path(tempfile.mkdtemp(prefix=_prefix(beside), dir=beside))
+    with (folder / LOCK).open("wb") as held:
+        _locked(held)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prefix(beside: Path | None) -> str:
+    """In a shared directory it names the machine: not every file system shows locks to other machines."""
+    return PREFIX if beside is None else f".{PREFIX}{slug(socket.gethostname())}-"
+
+
+def remove_abandoned(beside: Path | None = None) -> None:
+    """Remove the folders of processes of this machine that were killed."""
+    if fcntl is None:
+        return
+    for folder in Path(beside or tempfile.gettempdir()).glob(f"{_prefix(beside)}*"):
+        with contextlib.suppress(OSError):
+            if _ours(folder) and not _in_use(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _ours(folder: Path) -> bool:
+    """A real folder of this user's: anybody may put links into the place for temporary files."""
+    about = folder.lstat()
+    return stat.S_ISDIR(about.st_mode) and about.st_uid == os.getuid()
+
+
+def _in_use(folder: Path) -> bool:
+    try:
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        # Made a moment ago, and about to be locked; or never locked, and then soon old.
+        return folder.stat().st_mtime > _now(folder) - 60
+    with os.fdopen(handle, "rb") as lock:
+        return not _locked(lock)
+
+
+def _now(folder: Path) -> float:
+    """The time by the clock of the file system that the folder is on."""
+    with tempfile.TemporaryFile(dir=folder.parent) as file:
+        return os.fstat(file.fileno()).st_mtime
+
+
+def _locked(file: IO[bytes]) -> bool:
+    """Try to take the lock; True if this process has it now."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

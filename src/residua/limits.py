@@ -1,4 +1,4 @@
-"""What a file may cost: bytes, pixels, classes, rows and seconds, asked before anything is allocated.
+"""Limits on the cost of reading a file: bytes, pixels, classes, rows and seconds, checked before allocation.
 
 An audit opens files of people who may want to pass it, so no reader takes a file's word for how much memory, disk or
 time it needs. Every limit is far above what the data sets of the field need, and an environment variable raises it.

@@ -29,7 +29,7 @@ from residua.errors import InputError, first_line
 
 ENVIRONMENT = "RESIDUA_PLUGINS"
 PREFIX = "residua_plugin_"
-# What each group brings is called with, and what it is called in sentences.
+# By group: the first argument of a call, and the noun for messages.
 GROUPS = {"residua.unlearners": ("original", "method"), "residua.measures": ("model", "measure")}
 
 
@@ -70,8 +70,8 @@ def checked(path: str | Path) -> Path:
     return place
 
 
-def brought(group: str, taken: Callable[[str], bool], fit: Callable[[Any], bool]) -> dict[str, Any]:
-    """What packages and plain files bring to a group, by label.
+def discover(group: str, taken: Callable[[str], bool], fit: Callable[[Any], bool]) -> dict[str, Any]:
+    """The plug-ins of a group, from packages and plain files, by label.
 
     `taken` says whether a label is in use, ignoring case; `fit` whether something can be used at all.
     """
@@ -96,16 +96,17 @@ def brought(group: str, taken: Callable[[str], bool], fit: Callable[[Any], bool]
         if taken(label) or label.lower() in map(str.lower, found):
             raise InputError(f"{origin} brings a {kind} named {label}, which is taken; rename its label")
         found[label] = thing
-        _modules[label] = sys.modules.get(getattr(thing, "__module__", ""))
+        if group == "residua.measures":
+            _modules[label] = sys.modules.get(getattr(thing, "__module__", ""))
     return found
 
 
-# The modules of what was brought, by label: their explanations are found here.
+# The modules of plug-ins by label: their explanations are found here.
 _modules: dict[str, ModuleType | None] = {}
 
 
 def explanations() -> dict[str, Sequence[Any]]:
-    """The `EXPLANATIONS` of the modules that brought something, by label; plain files only while they are in use."""
+    """The `EXPLANATIONS` of plug-in modules, by label; plain files only while they are in use."""
     in_use = {_module_name(path) for path in files()}
     return {
         label: getattr(module, "EXPLANATIONS", ())

@@ -1,4 +1,4 @@
-"""Progress in words: whoever works reports what it is at, whoever listens shows it. Without a listener nothing happens."""
+"""Progress reports in words, passed to a listener; without a listener they are dropped."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
-# Hears what is being worked on, and how much of it is done if that is known.
+# Called with a description of the current work, and the fraction of it that is done, if known.
 Listener = Callable[[str, float | None], object]
 
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
@@ -14,7 +14,7 @@ _whose: ContextVar[str] = ContextVar("whose", default="")
 
 
 def tell(what: str, share: float | None = None) -> None:
-    """Report what is being worked on, such as `information, block 5`; with a `share`, how much of it is done."""
+    """Report the current work, such as `information, block 5`; `share` is the fraction of it that is done."""
     listener = _listener.get()
     if listener is not None:
         whose = _whose.get()

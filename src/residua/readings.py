@@ -1,4 +1,4 @@
-"""Readings: what a measure found in one model; a Curve is one of them."""
+"""Readings: the values that a measure read in one model; a `Curve` is one kind of reading."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from residua.errors import InputError
+
+# Half-width of a 95 % interval, in standard errors of a normal distribution.
+Z95 = 1.959964
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class Curve(Reading):
 
     @property
     def accuracy(self) -> dict[int, float]:
-        """How often the critic of each block names the right label, on data it has not seen."""
+        """Accuracy of each block's critic on unseen data."""
         return {block: self.values[f"accuracy{block}"] for block in self.blocks}
 
     def terms(self, blocks: Sequence[int], family: str | None = None, *, test: bool = False) -> np.ndarray:
@@ -107,10 +110,5 @@ class Curve(Reading):
         return terms[:, rows].astype(np.float64).sum(axis=1)
 
     def residue(self, block: int) -> np.ndarray:
-        """What the block still tells of each sample, in nats: its term, the mean over restarts."""
+        """Information that the block holds about each sample, in nats: its term, averaged over restarts."""
         return self.terms([block]).mean(axis=0)
-
-    def residue_by_label(self, block: int) -> dict[int, float]:
-        """The mean residue of each label's samples."""
-        residue = self.residue(block)
-        return {int(label): float(residue[self.labels == label].mean()) for label in np.unique(self.labels)}

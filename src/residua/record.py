@@ -1,4 +1,4 @@
-"""Record: what was measured, of what, how, and with which command."""
+"""Record: measured values with everything that they depend on, in typed parts (`Setting`, `MethodFacts`, ...)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,155 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
+import pydantic
 
 from residua.device import chosen_precision
 from residua.errors import InputError, first_line
-from residua.facts import MeasureFacts, MethodFacts, Setting, upgraded
 from residua.files import read_bytes, regular_file, write_atomically
 from residua.npz import read_npz
 from residua.readings import Reading
+from residua.roles import Role, role_of
+
+
+class Facts(pydantic.BaseModel):
+    """A part of a record. Unknown fields are refused; what is None is not written."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @pydantic.model_serializer(mode="wrap")
+    def _without_none(self, handler: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in handler(self).items() if getattr(self, name) is not None}
+
+
+class SplitFacts(Facts):
+    """The size of one split and, where the data are at hand, its classes and hash."""
+
+    n: int
+    per_class: list[int] | None = None
+    sha256: str | None = None
+
+
+class TaskFacts(Facts):
+    """The forgetting task: `ForgetTask.manifest()`. For saved outputs and features only the sizes are known.
+
+    `mean` and `std` say how images of this `shape` were normalised.
+    """
+
+    splits: dict[str, SplitFacts]
+    dataset: str | None = None
+    scenario: Literal["class", "random"] | None = None
+    forgotten_classes: list[int] | None = None
+    classes: int | None = None
+    shape: list[int] | None = None
+    mean: list[float] | None = None
+    std: list[float] | None = None
+    duplicates: dict[str, int] | None = None
+    sha256: str | None = None
+    class_names: list[str] | None = None
+
+    def differs_from(self, other: TaskFacts) -> list[str]:
+        """In what two tasks differ, in words; what one of them does not say, as older records do not, is no difference."""
+        names = [
+            name for name in (self.splits | other.splits) if self.splits.get(name) != other.splits.get(name)
+        ]
+        found = [f"the splits {', '.join(names)}"] if names else []
+        for name in ("dataset", "scenario", "forgotten_classes", "classes", "shape", "mean", "std"):
+            mine, theirs = (_rounded(getattr(each, name)) for each in (self, other))
+            if None not in (mine, theirs) and mine != theirs:
+                found.append(f"{name.replace('_', ' ')} ({theirs} then, {mine} now)")
+        return found
+
+    def size(self, split: str) -> int:
+        """Number of examples of this split; 0 if it is absent."""
+        return self.splits[split].n if split in self.splits else 0
+
+    def named(self, label: int) -> str:
+        """A class as a reader knows it: `class 6, shirt`, or `class 6` where names are not known."""
+        names = self.class_names or []
+        return f"class {label}, {names[label]}" if 0 <= label < len(names) else f"class {label}"
+
+
+def _rounded(value: Any) -> Any:
+    """Means and deviations of pixels differ between machines in their last digits."""
+    if isinstance(value, list):
+        return [round(each, 6) if isinstance(each, float) else each for each in value]
+    return value
+
+
+class ShadowFacts(Facts):
+    """The shadow models of an attack, or one of them and one forget set."""
+
+    models: int | None = None
+    forget_sets: int | None = None
+    size: int | None = None
+    of_class: int | None = None
+    weights: list[str] | None = None
+    model: int | None = None
+    forget_set: int | None = None
+    examples: str | None = None
+
+
+class Setting(Facts):
+    """Data, network and scale. Absent parts are None.
+
+    `network` and `problem` are open: a network is described by the arguments that build it, whoever wrote it, and
+    a calibration problem by its own fields.
+    """
+
+    scale: str = "custom"
+    network: dict[str, Any] | None = None
+    task: TaskFacts | None = None
+    dataset: str | None = None
+    train: str | None = None
+    pretraining: dict[str, Any] | None = None
+    shadows: ShadowFacts | None = None
+    problem: dict[str, Any] | None = None
+    device: str | None = None
+    precision: str | None = None
+
+
+class ProxyFacts(Facts):
+    """Training of a reference for one audit: the fraction (`share`) of the retained data, and the settings."""
+
+    share: float
+    fields: dict[str, Any]
+
+
+class MethodFacts(Facts):
+    """The method that made the model, and the model's identity.
+
+    `fields` are the hyperparameters, open because other people's methods have their own. `weights` and `original`
+    are hashes of the model and of the one that it was made from. `saved` has the hashes of outputs and features
+    where their owner gave those in place of a model. `init` is the hash of the file that a training started from. `role`
+    is the part of the model in a study, where one declared it.
+    """
+
+    label: str
+    kind: str | None = None
+    fields: dict[str, Any] = {}
+    weights: str | None = None
+    original: str | None = None
+    saved: dict[str, str] = {}
+    proxy: ProxyFacts | None = None
+    init: str | None = None
+    role: Role | None = None
+
+
+class MeasureFacts(Facts):
+    """Settings of the measure behind a reading, or the reason why there is none.
+
+    `fields` are the measure's own settings, `about` is what else two readings must share to be compared, `reading`
+    is the kind of reading, `notes` say why single values are missing, `refused` why all are.
+    """
+
+    label: str
+    kind: str | None = None
+    fields: dict[str, Any] = {}
+    about: dict[str, Any] = {}
+    reading: str = "reading"
+    notes: dict[str, str] = {}
+    refused: str | None = None
+
 
 NAME = r"^[a-z0-9][a-z0-9._-]*$"
 
@@ -28,32 +169,38 @@ class DamagedRecord(InputError):
     """A record on disk is not what was written."""
 
 
-class Record(BaseModel):
+class Record(pydantic.BaseModel):
     """One result with everything that it depends on.
 
     `setting` is data, task, network and scale, `method` who made the model, `measures` how each reading was made or
     why a measure refused, `readings` maps measure -> quantity -> value in shares, nats and seconds. Two records are
-    equal if their contents have the same hash. Version 1 is read, and keeps the hash under which it was written.
+    equal if their contents have the same hash.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
+    model_config = pydantic.ConfigDict(
+        extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False
+    )
 
     schema_version: Literal[2] = 2
-    name: str = Field(pattern=NAME)
+    name: str = pydantic.Field(pattern=NAME)
     setting: Setting
     method: MethodFacts
     measures: dict[str, MeasureFacts] = {}
     seeds: dict[str, int]
     readings: dict[str, dict[str, float]]
     seconds: dict[str, float] = {}
-    software: dict[str, str] = Field(default_factory=lambda: software())
+    software: dict[str, str] = pydantic.Field(default_factory=lambda: software())
     command: str = ""
-    arrays: dict[str, np.ndarray] = Field(default={}, exclude=True, repr=False)
-    _written_as: str = PrivateAttr(default="")
+    arrays: dict[str, np.ndarray] = pydantic.Field(default={}, exclude=True, repr=False)
 
     @property
     def sha256(self) -> str:
-        return self._written_as or _hash(self._body())
+        return _hash(self._body())
+
+    @property
+    def role(self) -> Role:
+        """The part of the model in its study, as declared or by its label."""
+        return self.method.role or role_of(self.method.label)
 
     @property
     def refused(self) -> dict[str, str]:
@@ -74,7 +221,7 @@ class Record(BaseModel):
         kind = Reading.kinds.get(facts.reading, Reading)
         return kind(self.readings[label], arrays, about=facts.about, notes=facts.notes)
 
-    def and_read(self, measure: object, reading: Reading | None, seconds: float, why: str = "") -> Record:
+    def with_reading(self, measure: object, reading: Reading | None, seconds: float, why: str = "") -> Record:
         """This record with one more reading, or with the reason `why` the measure refused."""
         facts = describe(measure)
         label = facts["label"]
@@ -88,7 +235,6 @@ class Record(BaseModel):
         }
         if reading is not None:
             more["seconds"] |= {f"{label}.{part}": spent for part, spent in reading.seconds.items()}
-        if reading is not None:
             more["readings"] = self.readings | {label: dict(reading.values)}
             more["arrays"] = self.arrays | {f"{label}.{n}": array for n, array in reading.arrays.items()}
         return Record(**{name: getattr(self, name) for name in type(self).model_fields} | more)
@@ -132,16 +278,10 @@ class Record(BaseModel):
         try:
             body = json.loads(read_bytes(path, "a record", "text"))
             claimed = body.pop("sha256")
-            old = body["schema_version"] == 1
-            if old and _hash(body) != claimed:
-                raise DamagedRecord(_NOT_ITS_HASH.format(path))
             hashes = body.pop("arrays")
             arrays = _read_arrays(_beside(path.parent, path.stem, hashes), hashes) if hashes else {}
-            if old:
-                body = upgraded(body, arrays.get("information.blocks", np.array([], int)).tolist())
             record = cls(**body, arrays=arrays)
-            record._written_as = claimed if old else ""
-        except ValidationError as error:
+        except pydantic.ValidationError as error:
             field = ".".join(str(part) for part in error.errors()[0]["loc"])
             raise DamagedRecord(
                 f"record {path} is damaged: {field or 'it'} {error.errors()[0]['msg']}; make it again"
@@ -151,11 +291,10 @@ class Record(BaseModel):
         except Exception as error:  # bytes that are not what was written make any parser stumble
             raise DamagedRecord(f"record {path} is damaged ({first_line(error)}); make it again") from error
         if record.sha256 != claimed:
-            raise DamagedRecord(_NOT_ITS_HASH.format(path))
+            raise DamagedRecord(
+                f"record {path} is damaged: its content does not match its hash; make it again"
+            )
         return record
-
-
-_NOT_ITS_HASH = "record {} is damaged: its content does not match its hash; make it again"
 
 
 def describe(settings: object) -> dict[str, Any]:
@@ -173,7 +312,9 @@ def software() -> dict[str, str]:
     import torch
 
     chosen = chosen_precision()
-    more = {} if chosen == "auto" else {"precision": chosen}
+    more: dict[str, str] = {} if chosen == "auto" else {"precision": chosen}
+    if torch.cuda.is_initialized():
+        more |= {"gpu": torch.cuda.get_device_name(), "float32": "without TF32"}
     return _versions() | {"threads": str(torch.get_num_threads())} | more
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.audits.array_moves import array_moves, distance, same_arrays
+from residua.audits.rerunning import array_moves, distance, same_arrays
 
 
 def record(**arrays: np.ndarray) -> rs.Record:

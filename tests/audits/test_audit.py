@@ -9,13 +9,13 @@ import pytest
 import torch
 
 import residua as rs
-from residua.audits.auditing import BESIDE, check_folder
+from residua.audits.auditing import EXTRA_MEASURES, check_folder
 from residua.compare import Rules, idi, readings_of
+from residua.compare.verdicts import EXTRA_READINGS
 from residua.measure._outputs import logits, pooled
 from residua.models.classifier import weights_digest
 from residua.record import Record
-from residua.report import AuditReport
-from residua.report import audit as report_audit
+from residua.report.audit import AuditReport
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -63,15 +63,15 @@ def full(truths, slanted) -> rs.Audit:
 def test_the_controls_get_their_words(look, name, word):
     found = look(name)
     assert found.verdict == word
-    assert found.report.tests["outputs"].closer_to is not None
+    assert found.report.tests["outputs"].closer_to(0.05) is not None
 
 
 def test_hd_is_shallow_because_its_encoder_is_originals(look):
     found = look("hd")
     assert found.idi.value == 1
     assert found.idi.interval == pytest.approx((1, 1))
-    assert {found.report.tests[f"block {block}"].closer_to for block in range(1, 6)} == {"original"}
-    assert found.report.tests["outputs"].closer_to == "reference"
+    assert {found.report.tests[f"block {block}"].closer_to(0.05) for block in range(1, 6)} == {"original"}
+    assert found.report.tests["outputs"].closer_to(0.05) == "reference"
 
 
 def test_a_smaller_margin_makes_the_same_evidence_undetermined(look):
@@ -103,7 +103,7 @@ def test_every_number_follows_from_what_was_saved(full, tmp_path):
 
 
 def test_the_report_knows_what_is_told_beside_the_verdict():
-    assert {measure.label for measure in BESIDE} == set(report_audit.BESIDE)
+    assert {measure.label for measure in EXTRA_MEASURES} == set(EXTRA_READINGS)
 
 
 def edit(path, change) -> None:
@@ -117,9 +117,10 @@ TAMPERED = {
     "the sentence": lambda body: body.update(sentence="All is well."),
     "a metric": lambda body: body["metrics"]["unlearned"].update(UA=0.5),
     "a metric that is new": lambda body: body["metrics"]["unlearned"].update(better=1.0),
-    "an end of the interval": lambda body: body["idi"].update(interval=[-0.01, 0.01]),
+    "an end of the interval": lambda body: body["inside"]["idi"].update(interval=[-0.01, 0.01]),
+    "a finding": lambda body: body["findings"].update(knows="less"),
     "a p-value": lambda body: body["tests"]["outputs"].update(p_reference=1e-3),
-    "the rules": lambda body: body["settings"].update(margin=0.05),
+    "the rules": lambda body: body["rules"].update(margin=0.05),
     "a hash": lambda body: body["records"].update(unlearned="0" * 64),
     "another model's weights": lambda body: body["models"].update(unlearned="0" * 64),
     "the kind of reference": lambda body: body.update(against="none"),
@@ -224,7 +225,7 @@ def test_without_a_reference_the_claim_is_weak_and_says_so(look, name, words):
     found = look(name, reference=None)
     assert found.verdict in words
     assert "no reference" in found.sentence
-    assert found.idi.zero == "random"
+    assert found.report.inside.references == 0
     assert set(found.metrics) == {"unlearned", "original", "random"}
 
 
@@ -284,7 +285,7 @@ def test_outputs_without_labels_still_give_the_test(truths, slanted, tmp_path):
         for role in ("original", "unlearned", "reference")
     }
     found = rs.audit(**said)
-    assert found.report.tests["outputs"].closer_to == "reference"
+    assert found.report.tests["outputs"].closer_to(0.05) == "reference"
     assert "test accuracy: not assessed" in found.sentence
     assert {"UA", "RA", "TA"} <= set(found.report.not_assessed)
 
@@ -320,7 +321,7 @@ def test_outputs_and_features_together_find_what_neither_finds_alone(truths, sla
     assert found.verdict == "SHALLOW"
     assert found.report.tier == "features and outputs"
     assert found.idi.value == 1
-    assert found.report.tests["outputs"].closer_to == "reference"
+    assert found.report.tests["outputs"].closer_to(0.05) == "reference"
     assert found.metrics["unlearned"].keys() >= {"UA", "RA", "TA", "JSD", "MI.5", "IDI"}
     assert set(found.report.not_assessed) == {"weights"}
     assert rs.audit(original=before, unlearned=never, reference=never).verdict == "FORGOTTEN"
@@ -328,7 +329,7 @@ def test_outputs_and_features_together_find_what_neither_finds_alone(truths, sla
     assert rs.verify(tmp_path / "audit") == []
     partly = rs.audit(original=before, unlearned=saved("hd"), reference=rs.Saved(outputs=never.outputs))
     assert partly.idi is None
-    assert partly.report.not_assessed["white-box"] == "nothing that tells it was saved of reference"
+    assert partly.report.not_assessed["white-box"] == "nothing that shows it was saved of reference"
     assert "white-box: not assessed" in partly.sentence
 
 

@@ -41,9 +41,7 @@ def test_a_layer_added_pruned_or_of_another_width_is_no_obstacle(task, width, la
 def test_measure_and_idi_leave_out_what_cannot_be_compared(tmp_path, capsys):
     for name, width in (("o", 2), ("r", 2), ("u", 3)):
         with rs.seeded(ord(name)):
-            rs.save(
-                rs.networks.resnet18(classes=10, channels=1, width=width), tmp_path / f"{name}.safetensors"
-            )
+            rs.save(rs.models.resnet18(classes=10, channels=1, width=width), tmp_path / f"{name}.safetensors")
     o, r, u = (str(tmp_path / f"{name}.safetensors") for name in "oru")
     data = ["--data", "fashion-sample", "--forget", "samples:20"]
     metrics = ["--metrics", "weight_distance,CKA,UA", "--original", o, "--reference", r, "--json"]

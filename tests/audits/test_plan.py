@@ -6,8 +6,8 @@ import os
 import pytest
 
 import residua as rs
-from residua.audits.planning import planned
-from residua.cli import main, options
+from residua.audits.auditing import planned
+from residua.cli import inputs, main
 from residua.compare import Rules
 from residua.report.plan import Plan
 
@@ -71,15 +71,20 @@ def test_what_is_not_a_plan_is_refused(tmp_path):
 
 
 def test_a_plan_from_the_command_line_binds_the_audit(truths, stripes, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(options, "open_dataset", lambda words, **more: stripes)
+    monkeypatch.setattr(inputs, "open_dataset", lambda words, **more: stripes)
     for name in ("original", "hd", "reference"):
         rs.save(truths[name], tmp_path / f"{name}.safetensors")
     words = ["--data", "stripes", "--forget", "class:2", "--last", "1"]
     words += ["--original", str(tmp_path / "original.safetensors")]
     words += ["--reference", str(tmp_path / "reference.safetensors")]
     file = tmp_path / "plan.json"
-    assert main(["plan", *words, "--out", str(file)]) == 0
+    assert main(["audit", *words, "--plan-only", "--plan", str(file)]) == 0
     assert capsys.readouterr().out.split()[0] == Plan.read(file).sha256
+    hd = ["--unlearned", str(tmp_path / "hd.safetensors")]
+    assert main(["audit", *words, *hd, "--plan-only"]) == 3
+    assert "--unlearned would change nothing in a plan" in capsys.readouterr().err
+    assert main(["audit", *words]) == 3
+    assert "--unlearned is missing" in capsys.readouterr().err
     bound = ["audit", *words, "--unlearned", str(tmp_path / "hd.safetensors"), "--plan", str(file)]
     assert main([*bound, "--margin", "0.3"]) == 3
     assert "rules of this audit are not those of the plan" in capsys.readouterr().err

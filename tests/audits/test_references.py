@@ -6,8 +6,10 @@ import pytest
 import torch
 
 import residua as rs
+from residua.audits import auditing
+from residua.audits.arguments import references_by_role
 from residua.cli import main
-from residua.cli.audit import references_of
+from residua.models.classifier import weights_digest
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -41,13 +43,11 @@ def test_hd_is_shallow_against_three_references_and_the_resolution_is_in_the_fir
     assert three.verdict == "SHALLOW"
     inside = three.report.inside
     assert inside.references == 3
-    assert (
-        f"tells an IDI of {inside.resolution:.2f} or more from a retrained model"
-        in three.sentence.splitlines()[0]
-    )
+    assert f"smallest detectable IDI: {inside.resolution:.2f} (95 % power)" in three.sentence.splitlines()[0]
+    assert "rank 1 of 4 among model and references (exact p = 0.25)" in three.sentence.splitlines()[1]
     assert inside.p == 0.25
-    assert sum(inside.left_out) == pytest.approx(0, abs=1e-6)
-    assert three.metrics["reference2"]["IDI"] == pytest.approx(inside.left_out[1])
+    assert sum(inside.chance.left_out) == pytest.approx(0, abs=1e-6)
+    assert three.metrics["reference2"]["IDI"] == pytest.approx(inside.chance.left_out[1])
     assert set(three.records) == {"unlearned", "original", "reference", "reference2", "reference3"}
     assert three.report.likeness.jsd is not None
 
@@ -73,6 +73,58 @@ def test_two_references_that_are_one_model_are_refused(truths, slanted):
         rs.audit(original=truths["original"], unlearned=truths["hd"], reference=[], task=slanted)
 
 
+@pytest.mark.parametrize("role", ["unlearned", "original"])
+def test_a_model_that_is_one_of_the_references_is_refused_before_anything_is_measured(
+    truths, references, slanted, monkeypatch, role
+):
+    monkeypatch.setattr(auditing, "read_models", None)
+    models = {"original": truths["original"], "unlearned": truths["hd"], role: rs.clone(references[1])}
+    with pytest.raises(rs.InputError, match=rf"(?i){role}.* and .*reference.* have the same weights"):
+        rs.audit(**models, reference=references, task=slanted)
+
+
+def test_an_auditor_measures_original_and_references_once(truths, references, slanted, three):
+    asked: list[tuple[str, str]] = []
+
+    class Counting(rs.measure.WeightSketch):
+        def __call__(self, model: rs.Classifier, task: rs.ForgetTask) -> rs.Reading:
+            asked.append((self.label, weights_digest(model)))
+            return super().__call__(model, task)
+
+    class CountingCurve(rs.measure.InformationCurve):
+        def __call__(self, model: rs.Classifier, task: rs.ForgetTask) -> rs.Reading:
+            asked.append(("information", weights_digest(model)))
+            return super().__call__(model, task)
+
+    given = {"original": truths["original"], "reference": references, "task": slanted}
+    settings = {"curve": CountingCurve(last=1, family="linear"), "measures": (Counting(),)}
+    auditor = rs.Auditor(**given, **settings)
+    first, second = (auditor.audit(truths[name]) for name in ("retrain", "hd"))
+    assert len(asked) == len(set(asked)) == 2 * 6
+    assert second.records["reference2"] is first.records["reference2"]
+    assert (second.verdict, second.idi.value, second.sentence) == (
+        three.verdict,
+        three.idi.value,
+        three.sentence,
+    )
+    alone = rs.audit(**given, **settings, unlearned=truths["hd"])
+    assert {role: record.readings for role, record in alone.records.items()} == {
+        role: record.readings for role, record in second.records.items()
+    }
+
+
+def test_what_the_budget_left_out_of_one_audit_is_measured_in_the_next(truths, slanted):
+    measures = (rs.measure.WeightSketch(),)
+    auditor = rs.Auditor(
+        original=truths["original"], reference=truths["reference"], task=slanted, curve=CURVE, measures=measures,
+        budget=0.0,
+    )  # fmt: skip
+    hurried = auditor.audit(truths["hd"])
+    assert {record.refused["weights"] for record in hurried.records.values()} == {"the budget was used up"}
+    auditor.budget = None
+    assert all("weights" in record.readings for record in auditor.audit(truths["hd"]).records.values())
+
+
 def test_proxies_are_trained_apart(truths, slanted, stripes_training, tmp_path):
     quick = rs.Pretraining(epochs=1, batch=32, lr=0.05, crop=0, flip=False, warmup=0.2, precision="float32")
     made = rs.audit(
@@ -90,12 +142,12 @@ def test_proxies_are_trained_apart(truths, slanted, stripes_training, tmp_path):
 def test_a_folder_of_references_stands_for_the_files_in_it(tmp_path):
     for name in ("b.safetensors", "a.pt", "notes.txt"):
         (tmp_path / name).write_bytes(b"")
-    found = references_of([str(tmp_path), "c.safetensors"])
+    found = references_by_role([str(tmp_path), "c.safetensors"])
     assert list(found) == ["reference", "reference2", "reference3"]
     assert [path.rpartition("/")[2] for path in found.values()] == ["a.pt", "b.safetensors", "c.safetensors"]
     (tmp_path / "empty").mkdir()
     with pytest.raises(rs.InputError, match="a folder without models"):
-        references_of([str(tmp_path / "empty")])
+        references_by_role([str(tmp_path / "empty")])
 
 
 @pytest.mark.parametrize("word", ["proxy:7", "proxy:x", "proxy:0.1x0", "proxy:0.1x"])
@@ -105,9 +157,9 @@ def test_a_proxy_that_is_not_understood_is_refused(word, truths, slanted):
 
 
 def test_files_are_repeated_on_the_command_line(truths, references, stripes, tmp_path, monkeypatch, capsys):
-    from residua.cli import options
+    from residua.cli import inputs
 
-    monkeypatch.setattr(options, "open_dataset", lambda words, **more: stripes)
+    monkeypatch.setattr(inputs, "open_dataset", lambda words, **more: stripes)
     names = {"original": truths["original"], "hd": truths["hd"]} | {
         f"r{i}": m for i, m in enumerate(references)
     }

@@ -11,13 +11,14 @@ import torch
 from torch import nn
 
 import residua as rs
-from residua.audits import rerunning, verifying
+from residua.audits import auditing, rerunning
 from residua.compare import Rules
+from residua.compare.verdicts import VERDICT_READINGS
 from residua.measure._outputs import logits, pooled
 from residua.measure.information import curve as information_curve
 from residua.models.classifier import weights_digest
 from residua.record import Record
-from residua.report import audit_report
+from residua.report.audit import audit_report
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -91,7 +92,7 @@ def forged(audited: rs.Audit, change) -> rs.Audit:
     body = audited.records["unlearned"].model_dump() | {"arrays": dict(audited.records["unlearned"].arrays)}
     change(body)
     records = dict(audited.records) | {"unlearned": Record(**body)}
-    return rs.Audit(audit_report(records, rules=Rules(), reasons=audited.report.not_assessed), records)
+    return rs.Audit(audit_report(records, rules=Rules()), records)
 
 
 def test_a_reading_that_was_made_up_is_found(audited, models, slanted, tmp_path):
@@ -154,8 +155,8 @@ def test_a_reading_that_the_verdict_rests_on_must_be_there(audited, tmp_path, la
 
 
 def test_what_the_verdict_rests_on_is_what_audits_always_measure():
-    labels = {measure.label for measure in (CURVE, *rs.audits.auditing.NEEDED)}
-    assert set(verifying.NEEDED["weights"]) == labels
+    labels = {measure.label for measure in (CURVE, *auditing.VERDICT_MEASURES)}
+    assert set(VERDICT_READINGS["weights"]) == labels
 
 
 @pytest.mark.parametrize("value", [{"folds": "x"}, {"folds": -1}, {"seed": 10**400}, {"fold": 4}])
@@ -166,7 +167,7 @@ def test_settings_that_no_measure_can_have_are_refused(audited, models, slanted,
         body = record.model_dump() | {"arrays": dict(record.arrays)}
         body["measures"]["information"]["fields"] = value
         records[role] = Record(**body)
-    made_up = rs.Audit(audit_report(records, rules=Rules(), reasons=audited.report.not_assessed), records)
+    made_up = rs.Audit(audit_report(records, rules=Rules()), records)
     made_up.save(tmp_path)
     assert rs.verify(tmp_path) == []
     with pytest.raises(rs.InputError):

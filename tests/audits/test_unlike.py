@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from residua.audits.verifying import _unlike
-from residua.nested import Difference
+from residua.text import Difference
 
 
 def test_long_texts_are_shown_where_they_part():

@@ -32,7 +32,7 @@ from safetensors.torch import load_file, save_file
 
 import residua as rs
 from residua.cli import main
-from residua.cli.words import command_line
+from residua.cli.options import command_line
 from residua.data.fetching import SOURCES, Source
 
 
@@ -70,7 +70,7 @@ def checkpoint(tmp_path_factory) -> Path:
     """A network that was never trained; enough to be measured."""
     path = tmp_path_factory.mktemp("models") / "model.safetensors"
     with rs.seeded(0):
-        rs.save(rs.networks.resnet18(classes=10, channels=1, width=1), path)
+        rs.save(rs.models.resnet18(classes=10, channels=1, width=1), path)
     return path
 
 
@@ -92,15 +92,16 @@ def contents(folder: Path) -> dict[str, bytes | None]:
     }
 
 
-def check_refusal(code: int, out: str, err: str) -> str:
-    """Exit code 3, one sentence on standard error, nothing on standard output."""
+def check_refusal(code: int, out: str, err: str, notes: int = 0) -> str:
+    """Exit code 3, one sentence on standard error after so many notes, nothing on standard output."""
     assert code == 3
     assert out == ""
     assert "Traceback" not in err
     assert err.endswith("\n")
-    assert len(err.splitlines()) == 1
-    assert err.startswith("residua: ")
-    return err
+    assert len(err.splitlines()) == notes + 1
+    last = err.splitlines()[-1]
+    assert last.startswith("residua: ")
+    return last
 
 
 # --- the command itself ---------------------------------------------------------------------------
@@ -143,7 +144,10 @@ def test_every_field_of_the_pretraining_is_an_option(run):
         (["data", "shw"], "No such command 'shw'"),
         (["train"], "Missing option"),
         (["train", "--data", "fashion-sample", "--out", "x.safetensors"], "Missing option '--forget'"),
-        (["measure", "--data", "fashion-sample", "--forget", "class:1"], "Missing argument 'MODEL...'"),
+        (
+            ["measure", "--data", "fashion-sample", "--forget", "class:1"],
+            "no model was given; name one or several checkpoints",
+        ),
         (["data", "show", "--data", "fashion-sample", "more"], "unexpected extra argument"),
         (["data", "fetch", "mnist"], "Missing option '--to'"),
         (["demo", "--seed", "many"], "--seed"),
@@ -360,15 +364,15 @@ BAD_MODELS: dict[str, tuple[Callable[[Path], object], str]] = {
         "NaN or infinite weights in head.weight",
     ),
     "other classes": (
-        lambda p: rs.save(rs.networks.resnet18(classes=9, channels=1, width=1), p),
+        lambda p: rs.save(rs.models.resnet18(classes=9, channels=1, width=1), p),
         "has classes 9, expected 10",
     ),
     "other channels": (
-        lambda p: rs.save(rs.networks.resnet18(classes=10, channels=3, width=1), p),
+        lambda p: rs.save(rs.models.resnet18(classes=10, channels=3, width=1), p),
         "has channels 3, expected 1",
     ),
     "other image size": (
-        lambda p: rs.save(rs.networks.vit(variant="tiny", classes=10, channels=1, image=8, patch=4), p),
+        lambda p: rs.save(rs.models.vit(variant="tiny", classes=10, channels=1, image=8, patch=4), p),
         "8",
     ),
     "outputs beyond all numbers": (
@@ -440,7 +444,8 @@ def test_bad_settings_are_refused_and_nothing_is_written(run, idx_folder, tmp_pa
         "--out", tmp_path / "old.safetensors",
         *(word.format(out=tmp_path) for word in extra),
     )  # fmt: skip
-    assert sentence in check_refusal(*found)
+    # A training that has begun has said its device.
+    assert sentence in check_refusal(*found, notes=int(case == "diverging"))
     assert contents(tmp_path) == before
 
 
@@ -777,6 +782,7 @@ def test_ctrl_c_ends_a_training_with_130_and_leaves_nothing(idx_folder, tmp_path
     )
     assert process.stderr is not None
     with process:
+        assert process.stderr.readline().startswith("device cpu; ")
         assert process.stderr.readline().startswith("Original: epoch 1/100000")
         process.send_signal(signal.SIGINT)
         rest = process.stderr.read()

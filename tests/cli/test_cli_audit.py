@@ -14,11 +14,13 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 import residua as rs
-from residua.cli import main, options
+from residua.audits import auditing
+from residua.cli import inputs, main
 from residua.compare import Rules
+from residua.files import file_hash
 from residua.measure._outputs import logits, pooled
 from residua.record import Record
-from residua.report import AuditReport, audit_report
+from residua.report.audit import AuditReport, audit_report
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def place(tmp_path, truths, stripes, monkeypatch):
     """A folder with checkpoints of the models whose truth is known; --data stripes opens their data."""
-    monkeypatch.setattr(options, "open_dataset", lambda words, **more: stripes)
+    monkeypatch.setattr(inputs, "open_dataset", lambda words, **more: stripes)
     monkeypatch.chdir(tmp_path)
     for name, model in truths.items():
         rs.save(model, tmp_path / f"{name}.safetensors")
@@ -45,6 +47,36 @@ def audit(unlearned: str, *more: str, reference: str = "reference.safetensors") 
     task = ["--data", "stripes", "--forget", "class:2", "--last", "1", "--device", "cpu", "--budget", "1s"]
     task += ["--family", "linear"]  # quick; the others are read in tests/audits
     return main(["audit", *names, "--reference", reference, *task, *more])
+
+
+def test_several_models_are_audited_against_references_that_are_read_once(place, capsys, monkeypatch):
+    read = []
+    measured = auditing.measured
+    monkeypatch.setattr(
+        auditing, "measured", lambda *a, **k: (read.append(k.get("name")), measured(*a, **k))[1]
+    )
+    more = ["--unlearned", "retrain.safetensors", "--out", "audits"]
+    assert audit("hd", *more) == 1
+    assert sorted(name for name in read if name) == ["original", "reference", "unlearned", "unlearned"]
+    out = capsys.readouterr().out
+    assert "hd.safetensors: SHALLOW" in out
+    assert "retrain.safetensors: FORGOTTEN" in out
+    for name in ("hd", "retrain"):
+        kept = json.loads((place / f"audits/{name}/report.json").read_text())["about"]["typed"]
+        assert kept["unlearned"] == f"{name}.safetensors"
+        assert kept["sha256"]["unlearned"] == file_hash(place / f"{name}.safetensors")
+        assert set(kept["sha256"]) == {"unlearned", "original", "reference"}
+    assert main(["verify", "audits/retrain", "--rerun"]) == 0
+    capsys.readouterr()
+    assert audit("hd", "--unlearned", "hd.safetensors", "--out", "audits") == 3
+    assert "have the same name" in capsys.readouterr().err
+    assert audit("hd", *more, "--junit", "junit.xml") == 3
+    assert "--junit is the result of one model" in capsys.readouterr().err
+
+
+def test_a_model_that_is_a_reference_is_refused(place, capsys):
+    assert audit("hd", "--unlearned", "reference.safetensors") == 3
+    assert "the unlearned model and reference have the same weights" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -83,10 +115,10 @@ def test_an_audit_goes_to_ci_a_model_card_and_a_signer(place, capsys):
     jsonschema.validate(report, schema("report-1"))
     for path in (place / "audit/records").glob("*.json"):
         jsonschema.validate(json.loads(path.read_text()), schema("record-2"))
-    assert main(["card", "audit", "--out", "card.md"]) == 0
+    assert main(["export", "audit", "--as", "card", "--out", "card.md"]) == 0
     assert "**SHALLOW**" in (place / "card.md").read_text()
     capsys.readouterr()
-    assert main(["attest", "audit"]) == 0
+    assert main(["export", "audit", "--as", "statement"]) == 0
     told = json.loads(capsys.readouterr().out)
     jsonschema.validate(told, schema("statement-1"))
     (subject,) = told["subject"]
@@ -96,10 +128,10 @@ def test_an_audit_goes_to_ci_a_model_card_and_a_signer(place, capsys):
     digest = hashlib.sha256((place / "audit/report.json").read_bytes()).hexdigest()
     assert told["predicate"]["report"] == {"sha256": digest, "schemaVersion": 1}
     assert told["predicate"]["records"]["original"] == {"sha256": report["records"]["original"]}
-    assert told["predicate"]["rules"] == report["settings"]
-    assert main(["figure", "idi", "audit", "--out", "idi.pdf"]) == 0
-    assert main(["figure", "tsne", "audit/report.json", "--out", "tsne.svg"]) == 0
-    assert main(["figure", "recovery", "audit", "--out", "no.pdf"]) == 3
+    assert told["predicate"]["rules"] == report["rules"]
+    assert main(["export", "audit", "--as", "figure", "--kind", "idi", "--out", "idi.pdf"]) == 0
+    assert main(["export", "audit/report.json", "--as", "figure", "--kind", "tsne", "--out", "tsne.svg"]) == 0
+    assert main(["export", "audit", "--as", "figure", "--kind", "recovery", "--out", "no.pdf"]) == 3
     assert (place / "idi.pdf").read_bytes().startswith(b"%PDF")
     assert not (place / "no.pdf").exists()
 
@@ -109,8 +141,8 @@ def test_a_report_that_does_not_follow_is_not_passed_on(place, capsys):
     report = json.loads((place / "audit/report.json").read_text())
     (place / "audit/report.json").write_text(json.dumps(report | {"verdict": "FORGOTTEN"}))
     capsys.readouterr()
-    for command in ("card", "attest"):
-        assert main([command, "audit", "--out", "told"]) == 3
+    for kind in ("card", "statement"):
+        assert main(["export", "audit", "--as", kind, "--out", "told"]) == 3
         shown = capsys.readouterr()
         assert "says verdict = 'FORGOTTEN', but the records give 'SHALLOW'" in shown.err
         assert shown.out == ""
@@ -136,7 +168,7 @@ def test_undetermined_is_two(place, capsys):
 def test_json_is_the_report(place, capsys):
     assert audit("retrain", "--json", "--margin", "0.1") == 2
     found = AuditReport.model_validate_json(capsys.readouterr().out)
-    assert found.settings["margin"] == 0.1
+    assert found.rules.margin == 0.1
 
 
 def test_a_proxy_can_be_trained(place, capsys):
@@ -155,11 +187,11 @@ def test_saved_outputs_are_audited_without_data(place, truths, stripes, capsys):
     assert main(["audit", *files, "--unlearned", "hd.npz", "--out", "audit"]) == 2
     assert "white-box: not assessed" in (place / "audit/report.md").read_text()
     capsys.readouterr()
-    assert main(["attest", "audit"]) == 0
+    assert main(["export", "audit", "--as", "statement"]) == 0
     (subject,) = json.loads(capsys.readouterr().out)["subject"]
     assert subject["name"] == "hd.npz"
     assert set(subject["digest"]) == {"sha256", "residuaOutputs"}
-    assert main(["figure", "idi", "audit", "--out", "idi.pdf"]) == 3
+    assert main(["export", "audit", "--as", "figure", "--kind", "idi", "--out", "idi.pdf"]) == 3
     assert "do not hold an IDI" in capsys.readouterr().err
     assert main(["audit", *files, "--unlearned", "original.npz"]) == 1
 
@@ -198,7 +230,7 @@ def test_a_reading_that_was_made_up_is_one(place, capsys):
     body["readings"]["accuracy"]["RA"] = 0.123
     records["unlearned"] = Record(**body)
     report = AuditReport.model_validate_json((place / "audit/report.json").read_text())
-    rs.Audit(audit_report(records, rules=Rules(), reasons=report.not_assessed, about={"typed": report.about["typed"]}),
+    rs.Audit(audit_report(records, rules=Rules(), about={"typed": report.about["typed"]}),
              records).save("audit")  # fmt: skip
     capsys.readouterr()
     assert main(["verify", "audit"]) == 0
@@ -246,7 +278,7 @@ def test_a_folder_moves_with_what_lies_beside_it(folder, tmp_path_factory, monke
 def test_code_is_not_run_on_a_reports_word(place, capsys):
     (place / "net_of_mine.py").write_text(
         "import residua as rs\nprint('running')\n\n\ndef make():\n"
-        "    return rs.networks.resnet18(classes=4, channels=1, width=4)\n"
+        "    return rs.models.resnet18(classes=4, channels=1, width=4)\n"
     )
     for name in ("original", "hd", "reference"):  # weights that do not say what they belong to
         save_file(load_file(f"{name}.safetensors"), f"{name}.safetensors")

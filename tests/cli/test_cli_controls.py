@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.cli import main, options
+from residua.cli import inputs, main
 from residua.compare import Rules
-from residua.facts import MeasureFacts
-from residua.record import Record
-from residua.report import AuditReport, control_reports, fooled_table, verdict_table
-from residua.study import controlling, presets, running
+from residua.record import MeasureFacts, Record
+from residua.report.audit import AuditReport
+from residua.report.controls import control_reports, fooled_table, verdict_table
+from residua.study import presets, schedule
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -34,13 +34,13 @@ def small(stripes, stripes_training, monkeypatch):
         "FT": {"epochs": 1, "crop": 0},
     }
     fields["COLA"] = {"collapse_epochs": 1, "align_epochs": 1, "crop": 0}
-    monkeypatch.setattr(options, "open_dataset", lambda words, **more: stripes)
+    monkeypatch.setattr(inputs, "open_dataset", lambda words, **more: stripes)
     monkeypatch.setattr(presets, "pretraining", lambda *_: quick)
     monkeypatch.setattr(presets, "unlearning_of", lambda label, *_: fields.get(label, {}))
     monkeypatch.setattr(presets, "WIDTH", {"tiny": 2})
-    monkeypatch.setattr(controlling, "BESIDE", (rs.measure.Recovery(repeats=1),))
+    monkeypatch.setattr(presets, "EXTRA_MEASURES", (rs.measure.Recovery(repeats=1),))
     monkeypatch.setattr(
-        controlling,
+        presets,
         "InformationCurve",
         lambda ratio: rs.measure.InformationCurve(last=1, family="linear", ratio=ratio),
     )
@@ -72,7 +72,7 @@ def test_controls_run_and_a_second_run_makes_nothing_again(small, tmp_path, caps
     fooled = {row[0]: dict(zip(matrix.columns, row, strict=True)) for row in matrix.rows}
     assert fooled["UA"]["HD"] == fooled["UA"]["Masking"] == "100", "outputs are fooled"
     assert fooled["MI.5"]["HD"] == fooled["MI.5"]["Router"] == "0", "the inside is not"
-    monkeypatch.setattr(running, "_computed", None)
+    monkeypatch.setattr(schedule, "_computed", None)
     assert main(words) == 0
     assert capsys.readouterr().out == first
 

@@ -164,7 +164,7 @@ def test_a_vit_at_full_scale_needs_weights_to_start_from(place, capsys):
 
 def test_the_hash_of_what_a_training_started_from_is_in_its_record(place):
     with rs.seeded(0):
-        rs.save(rs.networks.resnet18(classes=7, channels=3, width=2, stem="imagenet"), "start.safetensors")
+        rs.save(rs.models.resnet18(classes=7, channels=3, width=2, stem="imagenet"), "start.safetensors")
     run(
         "train", *DATA, *QUICK, "--epochs", "1", "--width", "2", "--init", "start.safetensors",
         "--out", "o.safetensors", "--record", "o.json",
@@ -194,7 +194,7 @@ def test_data_are_described_as_they_are_shown_and_named(place, capsys):
 
 
 def test_a_third_partys_resnet_reports_what_its_weights_do_not_show(place, capsys):
-    model = rs.networks.resnet18(classes=4, channels=3, width=2)
+    model = rs.models.resnet18(classes=4, channels=3, width=2)
     torch.save(model.state_dict(), "theirs.pth")
     run("measure", "theirs.pth", "--network", "resnet18", *DATA)
     assert "note: theirs.pth: the weights do not show stride and pooling" in capsys.readouterr().err
@@ -202,7 +202,7 @@ def test_a_third_partys_resnet_reports_what_its_weights_do_not_show(place, capsy
 
 def test_a_training_starts_from_a_pickle_only_where_its_maker_is_trusted(place, capsys):
     with rs.seeded(0):
-        model = rs.networks.resnet18(classes=7, channels=3, width=2, stem="cifar-pool")
+        model = rs.models.resnet18(classes=7, channels=3, width=2, stem="cifar-pool")
     torch.save({"model": model.state_dict(), "options": argparse.Namespace(lr=1)}, "theirs.pth")
     train = ["train", *DATA, *QUICK, "--epochs", "0", "--width", "2", "--network", "resnet18,stem=cifar-pool"]
     run(*train, "--init", "theirs.pth", "--out", "o.safetensors", code=3)
@@ -214,7 +214,7 @@ def test_a_training_starts_from_a_pickle_only_where_its_maker_is_trusted(place, 
     assert torch.equal(begun.blocks[0][0].weight, model.blocks[0][0].weight)
 
 
-@pytest.mark.parametrize("command", ["train", "unlearn", "tune", "audit", "measure", "idi", "verify"])
+@pytest.mark.parametrize("command", ["train", "unlearn", "tune", "audit", "measure", "verify"])
 def test_every_command_that_opens_models_takes_somebodys_network(command, capsys):
     run(command, "--help")
     said = capsys.readouterr().out

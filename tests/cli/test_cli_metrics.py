@@ -15,10 +15,10 @@ import pytest
 import residua as rs
 from residua.cli import main
 from residua.compare import metrics, readings_of
-from residua.compare.explanations import explained, ours
+from residua.explanations import METRICS, explained
 from residua.measure import MEASURES, measures
 from residua.readings import Reading
-from residua.report import metrics_table
+from residua.report.table import metrics_table
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 QUICK = [
@@ -48,7 +48,7 @@ def folder(tmp_path_factory):
             (folder / f"{stem}-{name}-idx{array.ndim}-ubyte").write_bytes(head + array.tobytes())
     for seed, name in enumerate(("one", "two", "three")):
         with rs.seeded(seed):
-            rs.save(rs.networks.resnet18(classes=10, channels=1, width=2), folder / f"{name}.safetensors")
+            rs.save(rs.models.resnet18(classes=10, channels=1, width=2), folder / f"{name}.safetensors")
     return folder
 
 
@@ -74,7 +74,7 @@ def against(folder) -> list[str]:
 def test_all_metrics_as_json_and_again_from_records(run, against, tmp_path):
     code, printed, err = run("--metrics", "all", *against, *QUICK, "--json", "--out", str(tmp_path))
     assert code == 0
-    assert err.startswith("Reference: accuracy, ")
+    assert err.startswith("reference: accuracy\n")
     by_name = {row.pop("model"): row for row in json.loads(printed)}
     assert list(by_name) == ["Reference", "Original", "three"]
 
@@ -91,7 +91,7 @@ def test_all_metrics_as_json_and_again_from_records(run, against, tmp_path):
     assert notes == again["three"].notes
 
     names = {explained(name).name for name in (*by_name["three"], *notes)}
-    assert names == {entry.name for entry in ours() if entry.measures}
+    assert names == {entry.name for entry in METRICS if entry.measures}
     for name, value in by_name["three"].items():
         if explained(name).unit == "share" and explained(name).name != "class_change":
             assert 0 <= value <= 1, name
@@ -222,8 +222,8 @@ def test_equal_names_and_equal_models(run, folder, against):
     assert [row["model"] for row in rows] == ["Reference", "Original", "one", "one 2", "three"]
     assert rows[1]["UA"] == rows[2]["UA"] == rows[3]["UA"]
     assert {line.split(":")[0] for line in err.splitlines()} == {
-        "Reference",
-        "Original",
+        "reference",
+        "original",
         "three",
     }  # each once
 
@@ -292,7 +292,7 @@ def test_measures_that_cannot_be_used_are_refused_by_name(run, monkeypatch, valu
 
 
 def test_every_metric_is_explained(capsys):
-    for entry in ours():
+    for entry in METRICS:
         assert main(["explain", entry.name]) == 0
         said = capsys.readouterr().out
         for text in (
@@ -309,12 +309,12 @@ def test_every_metric_is_explained(capsys):
             assert text in said
     assert main(["explain"]) == 0
     said = capsys.readouterr().out
-    assert all(entry.name in said for entry in ours())
+    assert all(entry.name in said for entry in METRICS)
     assert main(["explain", "idi", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["name"], found["settings"]["information"]["folds"]) == ("IDI", 4)
     assert main(["explain", "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)) == len(ours())
+    assert len(json.loads(capsys.readouterr().out)["metrics"]) == len(METRICS)
 
 
 def test_metrics_are_found_by_other_names_and_by_their_parts(capsys):
@@ -328,13 +328,13 @@ def test_metrics_are_found_by_other_names_and_by_their_parts(capsys):
         assert main(["explain", word]) == 0
         assert capsys.readouterr().out.startswith(f"{name}:")
     assert main(["explain", "nonsense"]) == 3
-    assert "there is no metric 'nonsense'" in capsys.readouterr().err
+    assert "nothing is called 'nonsense'" in capsys.readouterr().err
 
 
 def test_names_are_unique_and_measures_exist():
-    words = [word.lower() for entry in ours() for word in (entry.name, *entry.aliases)]
+    words = [word.lower() for entry in METRICS for word in (entry.name, *entry.aliases)]
     assert len(set(words)) == len(words)
-    used = {label for entry in ours() for label in entry.measures}
+    used = {label for entry in METRICS for label in entry.measures}
     assert used == {measure.label for measure in MEASURES}
 
 

@@ -1,4 +1,4 @@
-"""`residua idi` and `residua calibrate`."""
+"""`residua measure --metrics IDI` and `residua calibrate`."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import dataclasses
 import pytest
 
 import residua as rs
-from residua.cli import calibrate, main
+from residua.cli import controls, main
 from residua.compare import curve_of, idi
 from residua.measure.information.calibration import Problem
-from residua.study import calibrating, running
+from residua.study import calibrating, schedule
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def words(folder, *more: str) -> list[str]:
     models = ["--original", str(folder / "one.safetensors"), "--reference", str(folder / "two.safetensors")]
-    return ["idi", *models, "--data", f"mnist:{folder}", "--forget", "class:6", "--critic-epochs", "1", *more]
+    words = ["measure", *models, "--data", f"mnist:{folder}", "--forget", "class:6", "--metrics", "IDI"]
+    return [*words, "--critic-epochs", "1", *more]
 
 
 def test_idi_writes_records_from_which_it_can_be_computed_again(folder, capsys):
@@ -59,18 +60,18 @@ def test_idi_refuses_settings_that_make_no_sense(folder, capsys):
 
 def test_calibrate_keeps_what_is_finished(tmp_path, monkeypatch, capsys):
     small = Problem("small", "shift", 200, 2, 1.5)
-    monkeypatch.setattr(calibrate, "PROBLEMS", (small,))
+    monkeypatch.setattr(controls, "PROBLEMS", (small,))
     assert main(["calibrate", "--out", str(tmp_path), "--repeats", "2"]) == 0
     first = rs.Record.read(tmp_path / "small.json")
     assert first.readings["information"]["truth"] == pytest.approx(small.truth())
     assert first.arrays["values"].shape == (2,)
     assert (tmp_path / "figure.svg").read_text().startswith("<?xml")
     assert "| small |" in (tmp_path / "table.md").read_text()
-    computed = running._computed
-    monkeypatch.setattr(running, "_computed", None)
+    computed = schedule._computed
+    monkeypatch.setattr(schedule, "_computed", None)
     assert main(["calibrate", "--out", str(tmp_path), "--repeats", "2"]) == 0
     assert rs.Record.read(tmp_path / "small.json") == first
-    monkeypatch.setattr(running, "_computed", computed)
+    monkeypatch.setattr(schedule, "_computed", computed)
     monkeypatch.setattr(calibrating, "PART", 2)
     capsys.readouterr()
     assert main(["calibrate", "--out", str(tmp_path), "--repeats", "3"]) == 0
@@ -82,13 +83,13 @@ def test_calibrate_keeps_what_is_finished(tmp_path, monkeypatch, capsys):
 
 def test_the_table_has_every_problem_that_was_read_as_it_is_today(tmp_path, monkeypatch, capsys):
     one, other = (Problem(name, "shift", 60, 2, 1.0) for name in ("one", "other"))
-    monkeypatch.setattr(calibrate, "PROBLEMS", (one, other))
+    monkeypatch.setattr(controls, "PROBLEMS", (one, other))
     for name in ("one", "other"):
         assert main(["calibrate", "--out", str(tmp_path), "--repeats", "2", "--only", name]) == 0
     table = (tmp_path / "table.md").read_text()
     assert "| one |" in table
     assert "| other |" in table
-    monkeypatch.setattr(calibrate, "PROBLEMS", (dataclasses.replace(one, strength=2.0), other))
+    monkeypatch.setattr(controls, "PROBLEMS", (dataclasses.replace(one, strength=2.0), other))
     assert main(["calibrate", "--out", str(tmp_path), "--repeats", "2", "--only", "other"]) == 0
     assert "| one |" not in (tmp_path / "table.md").read_text()
 

@@ -15,8 +15,8 @@ from residua.cli import main
 from residua.compare import idi
 from residua.data import Preprocessing, prepare
 from residua.errors import InputError
-from residua.facts import TaskFacts
 from residua.measure import InformationCurve
+from residua.record import TaskFacts
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -33,7 +33,7 @@ def place(tmp_path, monkeypatch):
     np.savez(tmp_path / "data.npz", **dict(zip(names, arrays, strict=True)))
     for seed, name in enumerate("our"):
         with rs.seeded(seed):
-            model = rs.networks.resnet18(classes=4, channels=3, width=2)
+            model = rs.models.resnet18(classes=4, channels=3, width=2)
         torch.save(model.state_dict(), tmp_path / f"{name}.pth")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -72,7 +72,7 @@ def test_an_audit_lists_stages_by_model_and_block_and_no_round_of_a_critic(place
 
 def test_curves_of_images_shown_otherwise_are_neither_remembered_nor_compared(data):
     with rs.seeded(0):
-        model = rs.networks.resnet18(classes=4, channels=1, width=2)
+        model = rs.models.resnet18(classes=4, channels=1, width=2)
     curve = InformationCurve(family="linear", last=1)
     tasks = [rs.forget_classes(prepare(data, Preprocessing(normalise=way)), 2) for way in ("none", "data")]
     one, other = (curve(model, task) for task in tasks)

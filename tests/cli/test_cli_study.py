@@ -8,7 +8,7 @@ import json
 import pytest
 
 from residua.cli import main
-from residua.study import conducting
+from residua.study import schedule
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -19,7 +19,7 @@ from residua.measure import Accuracy
 from residua.study import Study
 from residua.unlearn import HeadDistillation, Original, Retrain
 
-data = rs.datasets.arrays(*make_stripes(80, seed=0), *make_stripes(40, seed=1), name="stripes")
+data = rs.data.arrays(*make_stripes(80, seed=0), *make_stripes(40, seed=1), name="stripes")
 quick = rs.Pretraining(epochs=1, batch=16, lr=0.05, crop=0, flip=False, precision="float32")
 study = Study(
     tasks={"stripes": rs.forget_classes(data, 2)},
@@ -48,14 +48,14 @@ def run(tmp_path, capsys):
 
 
 AUDITED = """
-from residua.audits import NEEDED
+from residua.audits.auditing import VERDICT_MEASURES
 from residua.measure import InformationCurve, Recovery
 from residua.study.definition import Row
 import dataclasses
 study = dataclasses.replace(
     study,
     methods=[*study.methods[:2], Row("Retrain 2", Retrain(quick), draw=1), *study.methods[2:]],
-    measures=[InformationCurve(last=1, steps=3, rounds=1, folds=2), *NEEDED, Recovery(repeats=1)],
+    measures=[InformationCurve(last=1, steps=3, rounds=1, folds=2), *VERDICT_MEASURES, Recovery(repeats=1)],
     compact=True,
 )
 """
@@ -79,7 +79,9 @@ def test_every_model_of_a_study_gets_a_verdict_from_what_was_measured(run, tmp_p
     first, second = (json.loads((folder / name).read_text()) for name in ("seed0-hd.json", "seed0-1-hd.json"))
     assert (first["about"]["control"], second["about"]["draw"]) == ("HD", 1)
     assert first["inside"]["references"] == 2
-    assert first["idi"]["value"] == 1 or first["idi"]["value"] is None, "HD has Original's encoder"
+    assert first["inside"]["idi"]["value"] == 1 or first["inside"]["idi"]["value"] is None, (
+        "HD has Original's encoder"
+    )
     assert first["verdict"] != "FORGOTTEN"
     assert first["about"]["command"].startswith("residua")
     assert first["verdict"] in (folder / "table.md").read_text()
@@ -119,7 +121,7 @@ def test_a_study_is_planned_run_looked_at_and_kept_in_order(run):
 
 def test_unlearning_is_repeated_with_other_seeds_and_what_starts_from_nothing_is_not(run, monkeypatch):
     kept = []
-    monkeypatch.setattr(conducting, "compact", lambda record: kept.append(record.name) or record)
+    monkeypatch.setattr(schedule, "compact", lambda record: kept.append(record.name) or record)
     planned = json.loads(run("plan", "--json", "--draws", "2")[1])
     assert planned["missing"] == {"train": 1, "unlearn": 4, "measure": 4}
     code, _, err = run("run", "--jobs", "1", "--draws", "2", "--compact")

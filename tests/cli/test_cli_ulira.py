@@ -11,10 +11,8 @@ import residua as rs
 from residua import compare
 from residua.cli import main
 from residua.record import Record
-from residua.study import attacking, budget
-from residua.study.budget import Cost
-from residua.study.shadow_cells import ShadowTraining
-from residua.study.shadows import Shadows, sides
+from residua.study import shadows
+from residua.study.shadows import Cost, Shadows, ShadowTraining, sides
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -66,7 +64,7 @@ def test_methods_share_shadow_models_and_nothing_is_made_twice(run, folder, monk
 
 def test_what_costs_more_than_the_budget_is_refused_with_numbers_that_fit(run, folder, monkeypatch):
     """Ten seconds for everything: N models and M sets of two methods take N (10 + 20 M)."""
-    monkeypatch.setattr(budget, "cost", lambda *_: Cost(10.0))
+    monkeypatch.setattr(shadows, "cost", lambda *_: Cost(10.0))
     numbers = ["--models", "8", "--forget-sets", "4", "--method", "FT", "--jobs", "1"]
     code, out, err = run(*numbers, "--budget", "5m")
     assert (code, out) == (3, "")
@@ -77,8 +75,8 @@ def test_what_costs_more_than_the_budget_is_refused_with_numbers_that_fit(run, f
     assert code == 3
     assert "even 4 models with 1 forget set take 2.0 m" in err
     assert not (folder / "u").exists()
-    monkeypatch.setattr(attacking, "conduct", lambda *_: pytest.fail("started"))
-    monkeypatch.setattr(budget, "cost", lambda *_: Cost(100.0, whole=False))
+    monkeypatch.setattr(shadows, "computing", lambda *_: pytest.fail("started"))
+    monkeypatch.setattr(shadows, "cost", lambda *_: Cost(100.0, whole=False))
     code, _, err = run(*numbers, "--budget", "59m", "--jobs", "2")
     assert code == 3
     assert "FT: 32 of 32 unlearned models, at least 100 s each" in err
@@ -116,7 +114,7 @@ def test_a_method_that_fails_says_on_which_model_and_what_is_finished_stays(run,
             raise rs.InputError("the loss is nan; use a smaller learning rate")
         return unlearned(self, method, *more)
 
-    monkeypatch.setattr(budget, "cost", lambda *_: Cost(1.0))
+    monkeypatch.setattr(shadows, "cost", lambda *_: Cost(1.0))
     monkeypatch.setattr(Shadows, "unlearned", fail_once)
     code, out, err = run("--method", "Random", "--jobs", "1")
     assert (code, out) == (3, "")
@@ -130,7 +128,7 @@ def test_a_method_that_fails_says_on_which_model_and_what_is_finished_stays(run,
 def test_two_shadow_models_with_the_same_weights_are_refused(run, monkeypatch):
     """One of them would be the target and the other its shadow."""
     with rs.seeded(0):
-        fixed = rs.networks.resnet18(classes=10, channels=1, width=8)
+        fixed = rs.models.resnet18(classes=10, channels=1, width=8)
     monkeypatch.setattr(rs.Pretraining, "__call__", lambda *_: rs.clone(fixed))
     code, out, err = run("--method", "HD", "--jobs", "1")
     assert (code, out) == (3, "")

@@ -10,11 +10,12 @@ import torch
 
 import residua as rs
 from residua import unlearn
-from residua.cli import main
+from residua.cli import loaded, main
 from residua.device import resolve_precision
 from residua.models.classifier import weights_digest
 from residua.record import Record
-from residua.study import presets, running, seeding
+from residua.study import presets, schedule
+from residua.study.cells import unlearn_seed
 from residua.training import recipes
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -34,7 +35,7 @@ def test_unlearn_makes_the_model_that_the_library_makes(folder, capsys):
     assert "FT" in shown.out
     assert "RTE" in shown.out
     found = rs.load(folder / "u.safetensors")
-    task = rs.forget_classes(rs.datasets.mnist(folder), 6)
+    task = rs.forget_classes(rs.data.mnist(folder), 6)
     with rs.seeded(5):
         method = unlearn.FineTune(epochs=1, lr=0.003, batch=32, crop=1, flip=False)
         expected = method(rs.load(folder / "one.safetensors"), task)
@@ -55,7 +56,7 @@ def test_unlearn_makes_the_model_that_the_library_makes(folder, capsys):
 
 def test_a_run_that_did_nothing_says_so(folder, capsys):
     original = rs.Pretraining(epochs=12, batch=16, lr=0.05, crop=0, flip=False)
-    data = rs.datasets.mnist(folder)
+    data = rs.data.mnist(folder)
     with rs.seeded(0):
         rs.save(original(rs.load(folder / "one.safetensors"), data.train), folder / "one.safetensors")
     assert main(words(folder, "FT", "--epochs", "1", "--lr", "0", "--batch", "32", "--crop", "0")) == 0
@@ -96,7 +97,7 @@ def test_random_is_not_what_original_began_with(folder):
         (
             "FT",
             ["--gamma", "1"],
-            "FT has no setting gamma; its settings are epochs, lr, batch, schedule, crop, flip",
+            "FT has no setting gamma; its settings are epochs, lr, schedule, crop, flip, momentum, weight_decay, optimizer, batch",
         ),
         ("FT", ["--lr", "-1"], "lr is -1.0, expected 0 or more"),
         ("COLA", ["--views", "3"], "views is 3, expected 1 to 2"),
@@ -118,6 +119,8 @@ def test_what_cannot_be_done_is_one_sentence_and_leaves_nothing(folder, capsys, 
 
 def test_help_shows_the_settings_of_the_method_that_is_named_and_of_no_other(capsys):
     every = {name for method in unlearn.METHODS for name in method.__dataclass_fields__} - {"pretraining"}
+    image = "normalise"  # an option for images, which every method has; COLA's field is --normalise-features
+    every -= {image}
     for method in unlearn.METHODS:
         assert main(["unlearn", method.label, "--help"]) == 0
         shown = set(re.findall(r"--[a-z][a-z-]*", capsys.readouterr().out))
@@ -134,7 +137,8 @@ def test_help_shows_the_defaults_that_would_be_used(capsys):
     assert tiny["collapse_lr"] != small["collapse_lr"]
     for scale, recipe in (("tiny", tiny), ("small", small)):
         assert main(["unlearn", "--method", "cola", "--scale", scale, "--help"]) == 0
-        assert f"default: ({recipe['collapse_lr']})" in capsys.readouterr().out
+        shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+        assert f"default: ({recipe['collapse_lr']})" in shown
     assert main(["train", "--scale", "small", "--help"]) == 0
     assert f"default: ({recipes.SMALL.epochs})" in capsys.readouterr().out
 
@@ -223,55 +227,77 @@ def test_tune_tries_the_recipe_first_and_refuses_what_it_cannot_do(folder, capsy
 
 
 @pytest.mark.usefixtures("as_if_in_processes", "quick_stack")
-def test_the_catalogue_runs_and_a_second_run_makes_nothing_again(folder, capsys, monkeypatch):
+def test_a_built_in_study_runs_and_a_second_run_makes_nothing_again(folder, capsys, monkeypatch):
     monkeypatch.setattr(presets, "WIDTH", {"tiny": 2})
     quick = rs.Pretraining(epochs=1, batch=32, crop=0)
     monkeypatch.setattr(presets, "pretraining", lambda *_: quick)
     monkeypatch.setattr(
         presets, "unlearning_of", lambda label, *_: {"pretraining": quick} if label == "Retrain" else {}
     )
-    arguments = ["catalogue", "--data", f"mnist:{folder}", "--forget", "class:6", "--out", str(folder / "c")]
-    arguments += ["--method", "HD", "--only", "random", "--seeds", "2"]
+    arguments = [
+        "study",
+        "run",
+        "tiny",
+        "--data",
+        f"mnist:{folder}",
+        "--forget",
+        "class:6",
+        "--out",
+        str(folder / "c"),
+    ]
+    arguments += ["--method", "HD", "--method", "random", "--seeds", "2"]
     assert main(arguments) == 0
     first = capsys.readouterr()
     place = folder / "c/records"
     records = sorted(path.name for path in place.glob("*.json"))
-    expected = [f"seed{s}-{label}.json" for s in (0, 1) for label in ("hd", "original", "random", "retrain")]
+    labels = ("hd", "original", "random", "retrain-2", "retrain-3", "retrain")
+    expected = [f"seed{s}-{label}.json" for s in (0, 1) for label in labels]
     assert records == expected
     before = {name: (place / name).stat().st_mtime_ns for name in records}
     table = (folder / "c" / "table.md").read_text()
     assert "| HD |" in table
-    assert "deviation of 2 seeds" in table
+    assert "standard deviation of n models" in table
     kept = Record.read(place / "seed1-hd.json")
     assert (folder / "c/models" / f"{kept.method.weights}.safetensors").exists()
-    assert kept.seeds == {"training": 1, "method": seeding.unlearning(1)}
+    assert kept.seeds == {"training": 1, "method": unlearn_seed(1)}
     assert {"RTE", "information", "mia"} <= set(kept.seconds)
-    monkeypatch.setattr(running, "_computed", None)
+    monkeypatch.setattr(schedule, "_computed", None)
     assert main(arguments) == 0
     assert capsys.readouterr().out == first.out
     assert before == {name: (place / name).stat().st_mtime_ns for name in records}
 
 
-def test_list_and_recipes_are_json(capsys):
-    assert main(["list", "methods", "--json"]) == 0
+def test_lists_and_recipes_are_json(capsys):
+    assert main(["explain", "methods", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert [entry["label"] for entry in listed] == [method.label for method in unlearn.METHODS]
     assert {"EU-5", "EU-10", "CF-5", "CF-10", "SSD", "UNSIR"} <= {entry["label"] for entry in listed}
-    assert main(["recipes", "--json"]) == 0
+    assert main(["explain", "recipes", "--json"]) == 0
     tables = json.loads(capsys.readouterr().out)
     assert set(tables) == {"class", "random"}
     assert tables["class"]["cifar10"]["vit"]["SCRUB"]["forget_batch"] == 64
     assert tables["class"]["cifar10"]["resnet18"]["pretraining"]["epochs"] == 300
-    assert main(["recipes", "--scale", "tiny", "--json"]) == 0
+    assert main(["explain", "recipes", "--scale", "tiny", "--json"]) == 0
     ours = json.loads(capsys.readouterr().out)["class"]["any"]["any"]
     assert {"COLA", "pretraining"} <= ours.keys()
-    assert main(["list", "measures"]) == 0
-    assert main(["recipes"]) == 0
+    assert main(["explain", "measures"]) == 0
+    assert main(["explain", "recipes"]) == 0
     capsys.readouterr()
 
 
 def test_recipes_can_be_filtered(capsys):
-    words_ = ["recipes", "--method", "cola", "--data", "cifar10", "--network", "vit", "--scenario", "class"]
+    words_ = [
+        "explain",
+        "recipes",
+        "--method",
+        "cola",
+        "--data",
+        "cifar10",
+        "--network",
+        "vit",
+        "--scenario",
+        "class",
+    ]
     assert main([*words_, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert list(found) == ["class"]
@@ -282,15 +308,10 @@ def test_recipes_can_be_filtered(capsys):
     assert "no recipe of the full scale fits" in capsys.readouterr().err
 
 
-def test_the_catalogue_takes_methods_by_method_and_by_the_old_only(monkeypatch, capsys):
-    named = []
-    monkeypatch.setattr(
-        "residua.cli.catalogue.find", lambda label: named.append(label) or unlearn.find(label)
-    )
-    for option in ("--method", "--only"):
-        assert main(["catalogue", option, "HD", "--data", "nonsense"]) == 3
-    assert named == ["HD", "HD"]
-    assert main(["catalogue", "--help"]) == 0
-    shown = capsys.readouterr().out
-    assert "--method" in shown
-    assert "--only" not in shown
+def test_options_for_images_and_fields_of_methods_are_kept_apart(folder, capsys):
+    options = {option for each in loaded("unlearn", ["COLA"]).params for option in each.opts}
+    assert {"--normalise-features", "--normalise"} <= options
+    assert main([*words(folder, "HD"), "--normalise", "nonsense"]) == 3
+    assert "nonsense" in capsys.readouterr().err
+    assert main([*words(folder, "HD"), "--normalise-features"]) == 3
+    assert "HD has no setting normalise_features" in capsys.readouterr().err

@@ -15,12 +15,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from residua.cli import PLACES, loaded, main
+from residua.cli import COMMANDS as NAMES
+from residua.cli import loaded, main
 
 
 def commands() -> Iterator[tuple[tuple[str, ...], list[Any]]]:
     """Every command that exists, with its parameters; `unlearn` with those of one method."""
-    for name in PLACES:
+    for name in NAMES:
         command = loaded(name, ["COLA"] if name == "unlearn" else [])
         inner = getattr(command, "commands", {})
         for part, each in inner.items():
@@ -31,7 +32,7 @@ def commands() -> Iterator[tuple[tuple[str, ...], list[Any]]]:
 
 COMMANDS = dict(commands())
 
-TRAIN = ["train", "unlearn", "tune", "catalogue", "controls", "demo", "ulira", "study run"]
+TRAIN = ["train", "unlearn", "tune", "controls", "demo", "ulira", "study run"]
 
 
 @pytest.mark.parametrize("name", TRAIN)
@@ -45,10 +46,8 @@ def test_every_command_that_opens_data_says_how_images_are_shown_and_no_other():
     opens = [name for name, parameters in COMMANDS.items() if any(p.name == "data" for p in parameters)]
     shows = [name for name, parameters in COMMANDS.items() if any("--mean" in p.opts for p in parameters)]
     assert shows == opens
-    assert {("audit",), ("study", "run"), ("study", "plan"), ("data", "show"), ("ulira",), ("plan",)} <= {
-        *opens
-    }
-    assert ("recipes",) not in opens
+    assert {("audit",), ("study", "run"), ("study", "plan"), ("data", "show"), ("ulira",)} <= {*opens}
+    assert ("explain",) not in opens
     for name in opens:
         options = {option for parameter in COMMANDS[name] for option in parameter.opts}
         assert {"--size", "--mean", "--std", "--normalise", "--dataset-name"} <= options, name
@@ -57,14 +56,23 @@ def test_every_command_that_opens_data_says_how_images_are_shown_and_no_other():
 # What lets a command fail before any work, whatever else was typed, because the last word counts.
 SMALL = ["--data", "mnist:data"]
 FATAL = {
-    ("report",): [["nowhere"], ["file"], ["data"]],
-    ("card",): [["nowhere"], ["file"], ["data"], ["--out", "file/below"]],
-    ("attest",): [["nowhere"], ["file"], ["data"], ["--out", "file/below"]],
-    ("figure",): [["nowhere"], ["file"], ["data"], ["--out", "file/below.pdf"], ["--against", "nonsense"]],
+    ("export",): [
+        ["nowhere"],
+        ["file"],
+        ["data"],
+        ["--as", "figure", "--out", "file/below.pdf"],
+        ["--as", "card", "--out", "file/below"],
+        ["--against", "nonsense"],
+    ],
     ("demo",): [["--out", "file/below"], ["--seed", "many"]],
     ("train",): [[*SMALL, "--network", "nonet"], ["--data", "nonsense"], ["--out", "file/below.safetensors"]],
-    ("measure",): [[*SMALL, "file"], [*SMALL, "nowhere"], ["--data", "mnist:nowhere"]],
-    ("idi",): [[*SMALL, "--original", "file"], [*SMALL, "--reference", "nowhere"], ["--out", "file/below"]],
+    ("measure",): [
+        [*SMALL, "file"],
+        [*SMALL, "nowhere"],
+        ["--data", "mnist:nowhere"],
+        [*SMALL, "--original", "file"],
+        ["--out", "file/below"],
+    ],
     ("unlearn",): [
         [*SMALL, "--method", "Amnesia"],
         [*SMALL, "--original", "nowhere"],
@@ -72,16 +80,13 @@ FATAL = {
         ["--out", "file/below.safetensors"],
     ],
     ("tune",): [["--data", "nonsense"], [*SMALL, "--original", "file"], ["--out", "file/below"]],
-    ("catalogue",): [["--only", "Amnesia"], ["--data", "nonsense"], ["--out", "file/below"]],
     ("ulira",): [
         ["--method", "Amnesia"],
         ["--data", "nonsense"],
         ["--out", "file/below"],
         ["--budget", "soon"],
     ],
-    ("explain",): [["nonsense"]],
-    ("list",): [["nonsense"]],
-    ("recipes",): [["--scale", "nonsense"]],
+    ("explain",): [["nonsense"], ["--scale", "nonsense"]],
     ("audit",): [
         [*SMALL, "--original", "nowhere"],
         [*SMALL, "--unlearned", "file"],
@@ -89,11 +94,10 @@ FATAL = {
         ["--out", "file/below"],
         ["--budget", "soon"],
         ["--margin", "1"],
+        [*SMALL, "--plan-only", "--plan", "file/below"],
     ],
-    ("plan",): [[*SMALL, "--original", "nowhere"], ["--data", "nonsense"], ["--out", "file/below"]],
     ("controls",): [["--data", "nonsense"], ["--out", "file/below"], ["--margin", "1"]],
     ("verify",): [["nowhere", "file"]],
-    ("reproduce",): [["--records", "nowhere"], ["--out", "x.gif"], ["--scale", "huge"]],
     ("calibrate",): [["--only", "nonsense"], ["--out", "file/below"], ["--repeats", "1"]],
     ("study", "run"): [["--out", "file/below"], ["--engine", "nonsense"]],
     ("study", "plan"): [["--jobs", "0"]],
@@ -139,6 +143,8 @@ WORDS = {
     "--of-class": ["all", "6", "shirt", ""],
     "--against": ["TA", "RTE", "nonsense", ""],
     "--variance": ["example", "shared", "none"],
+    "--as": ["page", "card", "statement", "junit", "figure", "nonsense"],
+    "--kind": ["curves", "idi", "nonsense"],
 }  # fmt: skip
 PATHS = [
     "file",
@@ -214,7 +220,9 @@ def test_there_are_fatal_words_for_every_command():
 @settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @example(["train", "--data", "nonsense", "--forget", "\0", "--out", "\0.safetensors"])
 @example(["measure", "\0", "--data", "nonsense", "--forget", "class:1", "--device", "cuda:99"])
-@example(["idi", "--original", "", "--reference", "", "--data", "nonsense", "--forget", "", "--out", "\0"])
+@example(
+    ["measure", "--original", "", "--reference", "", "--data", "nonsense", "--forget", "", "--out", "\0"]
+)
 @example(["calibrate", "--out", "\0", "--only", "nonsense"])
 @example(["data", "fetch", "mnist", "--to", "\0", "--mirror", "ftp://127.0.0.1"])
 @given(command_lines())

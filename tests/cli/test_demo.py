@@ -13,7 +13,7 @@ import residua as rs
 from residua.cli import demo as command
 from residua.cli import main
 from residua.measure import Accuracy
-from residua.study import presets, running
+from residua.study import presets, schedule
 from residua.training.recipes import TINY
 
 LABELS = ["Original", "Retrain", "Retrain again", "HD", "COLA", "Random"]
@@ -27,7 +27,7 @@ def part(split: rs.Split, per_class: int) -> rs.Split:
 @pytest.fixture
 def quick(monkeypatch, one_thread, quick_stack) -> rs.ForgetTask:
     """One epoch, width 2, thirty images per class, one thread: seconds."""
-    whole = rs.datasets.fashion_sample()
+    whole = rs.data.fashion_sample()
     data = dataclasses.replace(whole, train=part(whole.train, 30), test=part(whole.test, 10))
     pretraining = dataclasses.replace(TINY, epochs=1, batch=50)
     fields = {
@@ -82,7 +82,7 @@ def test_the_demo_ends_in_one_table_with_verdicts_and_the_same_command_goes_on(
             assert f"{label}: {row['Verdict']}. " in shown
     assert len(weights) == len(rows)
 
-    monkeypatch.setattr(running, "_computed", None)
+    monkeypatch.setattr(schedule, "_computed", None)
     before = {
         name: (out / name).stat().st_mtime_ns
         for name in files(out)

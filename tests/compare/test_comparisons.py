@@ -199,7 +199,7 @@ def test_distances_of_weights_are_those_of_the_planted_steps(net, task, dim):
 
 def test_weights_of_other_networks_or_sketches_are_refused(net, task):
     measure = rs.measure.WeightSketch(dim=50)
-    wider = rs.networks.resnet18(classes=4, channels=1, width=3)
+    wider = rs.models.resnet18(classes=4, channels=1, width=3)
     apart = weight_distance(measure(net, task), measure(wider, task))
     assert "weight_distance" not in apart.values
     assert "not of one architecture" in apart.notes["weight_distance"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from residua.compare import metrics
-from residua.compare.credit import above_chance, auc_interval
+from residua.compare.metric_values import above_chance, auc_interval
 from residua.readings import Reading
 
 

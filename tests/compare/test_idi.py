@@ -100,7 +100,6 @@ def test_restarts_are_kept_apart_and_widen_the_interval():
 def test_nothing_is_determined_when_original_knows_no_more_than_the_reference():
     same = curve(0.2, noise=7)
     found = idi(curve(0.1, noise=8), original=ORIGINAL, reference=same)
-    assert not found.determined
     assert found.value is None
     assert found.interval is None
     assert "does not clearly know more" in found.reason
@@ -130,7 +129,7 @@ def test_blocks_that_were_not_measured_are_refused():
 
 def test_a_curve_survives_its_record(tmp_path):
     record = rs.Record(name="o", setting={}, method={"label": "Original"}, seeds={}, readings={})
-    record = record.and_read(InformationCurve(), ORIGINAL, 0.0)
+    record = record.with_reading(InformationCurve(), ORIGINAL, 0.0)
     again = curve_of(rs.Record.read(record.write(tmp_path)))
     assert idi(again, original=ORIGINAL, reference=RETRAIN) == idi(
         ORIGINAL, original=ORIGINAL, reference=RETRAIN

@@ -8,6 +8,7 @@ import pytest
 import residua as rs
 from residua.compare import (
     IDI,
+    Findings,
     Inside,
     Likeness,
     Loss,
@@ -72,12 +73,13 @@ def test_forgotten_needs_every_positive_finding():
     likes, losses = [None, LIKE, ANSWERS, UNLIKE], [None, KEPT, LOST, UNCLEAR]
     witnesses = [(), (Witness("recovery", 0.9, 0.7, 1.1),), (Witness("recovery", 0.4, -0.1, 0.9),)]
     cases = list(itertools.product(insides, tests, likes, losses, witnesses))
-    called = [
-        case
+    found = [
+        verdict(inside=case[0], outputs=case[1], likeness=case[2], loss=case[3], witnesses=case[4])
         for case in cases
-        if verdict(inside=case[0], outputs=case[1], likeness=case[2], loss=case[3], witnesses=case[4]).word
-        == "FORGOTTEN"
     ]
+    called = [case for case, each in zip(cases, found, strict=True) if each.word == "FORGOTTEN"]
+    good = Findings("like", "within", "kept")
+    assert all((each.findings == good) == (each.word == "FORGOTTEN") for each in found)
     assert called == [
         (insides[4], test, LIKE, KEPT, who)
         for test in (None, REFERENCE, NEITHER)
@@ -93,9 +95,7 @@ def test_a_surplus_in_one_block_is_not_paid_for_by_a_deficit_in_another():
 def test_a_model_that_still_answers_is_not_forgotten_whatever_its_encoder():
     found = verdict(inside=seen(-0.1, 0.1), outputs=REFERENCE, loss=KEPT, likeness=ANSWERS)
     assert found.word == "NOT_FORGOTTEN"
-    assert (
-        "83.0 % of its answers on the forget set are wrong, 100.0 % of a retrained model's" in found.sentence
-    )
+    assert "forget-set error 83.0 % (retrained: 100.0 %), inconsistent" in found.sentence
 
 
 def test_what_recovery_contradicts_is_neither_forgotten_nor_over_unlearned():
@@ -105,6 +105,7 @@ def test_what_recovery_contradicts_is_neither_forgotten_nor_over_unlearned():
             inside=seen(*interval), outputs=REFERENCE, loss=KEPT, likeness=LIKE, witnesses=regains
         )
         assert found.word == "UNDETERMINED"
+        assert found.findings == Findings("like", None, "kept")
         assert "an attack by recovery regains 0.90 of what it regains from Original" in found.sentence
 
 
@@ -158,7 +159,7 @@ def test_the_three_lines_say_what_was_found_how_sure_and_what_is_not_shown():
     first, second, third = found.sentence.splitlines()
     assert "IDI 0.05, 95 % interval -0.10 to 0.20" in first
     assert "the variation between retrainings is unknown" in first
-    for words in ("margin of 0.5", "p < 0.0001 at the level 0.05", "did not change", "10 are allowed"):
+    for words in ("margin of 0.5", "p < 0.0001, significance level 0.05", "+0.0 points", "limit -10"):
         assert words in second
     assert third.startswith("Not shown: ")
     assert "power" not in found.sentence, "one reference does not show it"
@@ -177,7 +178,12 @@ def test_the_three_lines_say_what_was_found_how_sure_and_what_is_not_shown():
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [(-0.008, "rose by 0.8 points"), (0.012, "fell by 1.2 points"), (0.0, "did not change")],
+    [
+        (-0.008, "+0.8 points (95 % bound -1.2; limit -10)"),
+        (0.012, "-1.2 points (95 % bound -3.2; limit -10)"),
+        (0.0, "+0.0 points (95 % bound -2.0; limit -10)"),
+        (-0.05, "+5.0 points (95 % bound +3.0; limit -10)"),
+    ],
 )
 def test_accuracy_that_rose_was_not_lost(value, words):
     loss = Loss(value, value - 0.02, value + 0.02)

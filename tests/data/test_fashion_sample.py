@@ -8,8 +8,8 @@ from importlib import resources
 import numpy as np
 import torch
 
+from reproduction.fashion_sample import draw
 from residua.data import fashion_sample
-from residua.data.embedded.make_fashion_sample import draw
 from residua.data.split import MemoryImages
 from residua.data.task import forget_classes
 
@@ -38,12 +38,12 @@ def test_balanced_named_and_normalised() -> None:
 
 def test_no_image_occurs_twice() -> None:
     data = fashion_sample()
-    assert len(set(data.train.images.digests() + data.test.images.digests())) == 7000
+    assert len(set(data.train.images.digests + data.test.images.digests)) == 7000
     assert set(forget_classes(data, 6).manifest()["duplicates"].values()) == {0}
 
 
 def test_the_licence_is_next_to_it() -> None:
-    notice = resources.files("residua.data.embedded").joinpath("LICENSE.fashion-mnist").read_text()
+    notice = resources.files("residua.data").joinpath("embedded/LICENSE.fashion-mnist").read_text()
     assert "2017 Zalando SE" in notice
     assert "Permission is hereby granted, free of charge" in notice
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
-from residua.data import examining, image_folder
+from residua.data import image_folder
 from residua.data.split import Augmentation
 from residua.data.task import forget_classes
 from residua.errors import InputError
@@ -33,7 +33,7 @@ def write(file: Path, pixels: np.ndarray) -> Path:
 @pytest.fixture(autouse=True)
 def too_many_to_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """These few stand for images that are decoded when they are asked for."""
-    monkeypatch.setattr(examining, "SMALL", 0)
+    monkeypatch.setattr("residua.data.images.SMALL", 0)
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_digests_see_copies_across_splits(dir: Path) -> None:
     data = image_folder(dir, **PLAIN)
     task = forget_classes(data, 2)
     assert task.manifest()["duplicates"] == {"forget/retain": 0, "forget/test": 1, "retain/test": 2}
-    assert data.train.images.digests() is data.train.images.digests()
+    assert data.train.images.digests is data.train.images.digests
 
 
 def test_a_test_folder_without_classes_gives_way_to_val(dir: Path) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from residua.data.parquet_pages import read_pages
+from residua.data.hub import read_pages
 
 TABLE = pa.table(
     {

@@ -8,8 +8,8 @@ import torch
 
 import residua as rs
 from residua.data import Preprocessing, open_dataset, prepare
+from residua.data.parsing import split_settings, with_settings
 from residua.data.preprocessing import from_checkpoint, of_split
-from residua.data.words import split_settings, with_settings
 from residua.errors import InputError
 
 
@@ -74,7 +74,7 @@ def test_one_word_says_it_all(tmp_path):
 def test_a_trained_model_carries_what_it_expects_through_its_checkpoint(data, task, tmp_path):
     quick = rs.Pretraining(epochs=1, batch=64, lr=0.01, crop=0, precision="float32")
     with rs.seeded(0):
-        model = quick(rs.networks.resnet18(classes=4, channels=1, width=2), task.train)
+        model = quick(rs.models.resnet18(classes=4, channels=1, width=2), task.train)
         unlearned = rs.unlearn.Retrain(quick)(model, task)
     for each in (model, unlearned, rs.clone(model)):
         rs.save(each, tmp_path / "m.safetensors")
@@ -85,13 +85,13 @@ def test_a_trained_model_carries_what_it_expects_through_its_checkpoint(data, ta
 
 def test_labels_that_do_not_begin_at_0_are_mentioned():
     images, labels = np.zeros((4, 1, 2, 2), np.uint8), np.array([1, 2, 1, 2])
-    assert "run from 1 to 2" in rs.datasets.arrays(images, labels, images, labels).notes[0]
-    assert not rs.datasets.arrays(images, labels - 1, images, labels - 1).notes
+    assert "run from 1 to 2" in rs.data.arrays(images, labels, images, labels).notes[0]
+    assert not rs.data.arrays(images, labels - 1, images, labels - 1).notes
 
 
 def test_advice_for_floats_does_not_destroy_them():
     labels = np.array([0, 1])
     standardised = np.random.default_rng(0).normal(size=(2, 1, 4, 4)).astype(np.float32)
     with pytest.raises(InputError, match="look standardised: undo that") as caught:
-        rs.datasets.arrays(standardised, labels, standardised, labels)
+        rs.data.arrays(standardised, labels, standardised, labels)
     assert "multiply by 255" not in str(caught.value)

@@ -108,7 +108,7 @@ def test_an_audit_has_the_same_numbers_on_every_form(tmp_path):
     found = {}
     words = written(tmp_path, times=6)
     with rs.seeded(0):
-        models = [rs.networks.resnet18(classes=3, channels=3, width=2) for _ in range(3)]
+        models = [rs.models.resnet18(classes=3, channels=3, width=2) for _ in range(3)]
     for name in ("folder", "parquet", "npz"):
         task = rs.forget_classes(open_dataset(words[name]), 1)
         audit = rs.audit(

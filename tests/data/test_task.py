@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import residua as rs
 from conftest import make_arrays
 
-DATA = rs.datasets.arrays(*make_arrays(60, seed=0), *make_arrays(20, seed=1), name="levels")
+DATA = rs.data.arrays(*make_arrays(60, seed=0), *make_arrays(20, seed=1), name="levels")
 
 
 def check_partition(task: rs.ForgetTask) -> None:
@@ -86,7 +86,7 @@ def test_what_cannot_be_forgotten_is_refused(ask, sentence):
 
 def test_a_class_without_images_is_refused():
     images, labels = make_arrays(20)
-    sparse = rs.datasets.arrays(images, labels, images, labels, classes=6)
+    sparse = rs.data.arrays(images, labels, images, labels, classes=6)
     with pytest.raises(rs.InputError, match="no image of it"):
         rs.forget_classes(sparse, 5)
 
@@ -97,7 +97,7 @@ def test_planted_duplicates_are_found_on_each_pair_of_sides():
     images[5] = images[2]  # class 1 and class 2
     test_images[0] = images[6]  # class 2, forgotten
     test_images[3] = images[0]  # class 0, retained
-    task = rs.forget_classes(rs.datasets.arrays(images, labels, test_images, test_labels), 2)
+    task = rs.forget_classes(rs.data.arrays(images, labels, test_images, test_labels), 2)
     assert {name: list(pairs) for name, pairs in task.duplicates().items()} == {
         "forget/retain": [(2, 5)],
         "forget/test": [(6, 0)],
@@ -113,9 +113,7 @@ def test_the_manifest_changes_with_one_pixel_or_label():
     other_labels[0] = 1
     mean, std = [0.5], [0.5]
     hashes = {
-        rs.forget_classes(rs.datasets.arrays(i, y, images, labels, mean=mean, std=std), 2).manifest()[
-            "sha256"
-        ]
+        rs.forget_classes(rs.data.arrays(i, y, images, labels, mean=mean, std=std), 2).manifest()["sha256"]
         for i, y in [
             (images, labels),
             (other_images, labels),

@@ -28,7 +28,7 @@ from mutations import Bytes, damaged, in_gzip, in_json, in_png, in_zip
 from PIL import Image
 
 import residua as rs
-from residua.data.words import open_dataset, parse_forget
+from residua.data.parsing import open_dataset, parse_forget
 from residua.report.plan import Plan
 
 Files = dict[str, bytes]
@@ -135,7 +135,7 @@ def sound_images() -> Files:
 
 
 def read_images(folder: str) -> None:
-    data = rs.datasets.image_folder(folder, size=8, workers=0)
+    data = rs.data.image_folder(folder, size=8, workers=0)
     for split in (data.train, data.test):
         split.digest()
         for _ in split.batches(8):
@@ -150,7 +150,7 @@ def sound_indices() -> Files:
 
 
 def read_indices(folder: str) -> None:
-    data = rs.datasets.arrays(pixels(100, 1, 2, 2), np.arange(100) % 2, pixels(4, 1, 2, 2), np.arange(4) % 2)
+    data = rs.data.arrays(pixels(100, 1, 2, 2), np.arange(100) % 2, pixels(4, 1, 2, 2), np.arange(4) % 2)
     refusal = None
     for path in sorted(Path(folder).iterdir()):
         try:
@@ -212,7 +212,7 @@ def read_arrow(folder: str) -> None:
 @cache
 def model() -> rs.Classifier:
     with rs.seeded(0):
-        return rs.networks.resnet18(classes=2, channels=1, width=1)
+        return rs.models.resnet18(classes=2, channels=1, width=1)
 
 
 @cache

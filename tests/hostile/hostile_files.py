@@ -140,7 +140,8 @@ def outputs_with_an_unclosed_bracket(folder: Path) -> Command:
 def indices_with_an_unclosed_bracket(folder: Path) -> Command:
     text = b"{'descr': '<i8', 'fortran_order': False, 'shape': (3,"
     (folder / "ids.npy").write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + bytes(24))
-    return [*checkpoint(folder / "none.pt")[:-1], f"indices:{folder / 'ids.npy'}"]
+    (folder / "empty.pt").touch()
+    return [*checkpoint(folder / "empty.pt")[:-1], f"indices:{folder / 'ids.npy'}"]
 
 
 # --- data sets ------------------------------------------------------------------------------------
@@ -317,7 +318,8 @@ def equal_images(folder: Path) -> Command:
         (folder / f"{stem}-images-idx3-ubyte").write_bytes(idx(n, 4, 4) + bytes(n * 16))
         labels = (np.arange(n) % 2).astype(np.uint8)
         (folder / f"{stem}-labels-idx1-ubyte").write_bytes(idx(n) + labels.tobytes())
-    command = checkpoint(folder / "none.safetensors")
+    (folder / "empty.safetensors").touch()
+    command = checkpoint(folder / "empty.safetensors")
     return [*command[:4], "--data", f"mnist:{folder}", "--forget", "class:1"]
 
 
@@ -331,7 +333,7 @@ def image_folder(folder: Path, name: str, make: Callable[[Path], object]) -> Com
             (folder / half / c / "0.png").write_bytes(png())
     make(folder / "train" / "a" / name)
     model = folder / "model.safetensors"
-    rs.save(rs.networks.resnet18(classes=2, channels=1, width=2), model)
+    rs.save(rs.models.resnet18(classes=2, channels=1, width=2), model)
     return ["measure", str(model), "--data", f"image-folder:{folder}", "--forget", "class:1"]
 
 

@@ -100,7 +100,7 @@ def serve() -> None:
     import residua as rs
 
     with torch.device("meta"):  # what PyTorch imports late
-        rs.networks.resnet18(classes=2, channels=1, width=1)
+        rs.models.resnet18(classes=2, channels=1, width=1)
     importlib.import_module("targets")
     gc.freeze()  # a child that collects would copy every page
     for line in sys.stdin:

@@ -39,7 +39,7 @@ REFUSED = {
     hostile.parquet_of_one_image_often: "RESIDUA_MAX_GROWTH",
     hostile.parquet_of_a_padded_image: "RESIDUA_MAX_GROWTH",
     hostile.parquet_of_a_large_page: "a page of",
-    hostile.equal_images: "none.safetensors does not exist",
+    hostile.equal_images: "empty.safetensors is not a readable safetensors file",
     hostile.postscript: "cannot be decoded as an image",
     hostile.pipe_among_images: "a pipe, a socket or a device",
     hostile.device_among_images: "a pipe, a socket or a device",

@@ -25,7 +25,7 @@ def test_the_command_imports_nothing_from_the_working_directory(trap):
     command = Path(sys.executable).with_name("residua")
     if not command.exists():
         pytest.skip("the command is not installed beside this Python")
-    run = subprocess.run([command, "list", "methods"], cwd=trap, capture_output=True, text=True)
+    run = subprocess.run([command, "explain", "methods"], cwd=trap, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert not (trap / "ran").exists()
 
@@ -41,7 +41,7 @@ def test_children_import_nothing_from_the_working_directory(trap, monkeypatch):
 
 
 def test_processes_are_started_in_one_way():
-    """Every other way, `multiprocessing` and what builds on it, looks in the working directory first."""
+    """Every way that starts an interpreter looks in the working directory first; a fork starts none."""
     source = Path(child_command.__code__.co_filename).parent
     other = (
         "multiprocessing",
@@ -58,4 +58,6 @@ def test_processes_are_started_in_one_way():
         for word in other
         if word in path.read_text("utf-8").replace("multiprocessing.py", "")
     }
-    assert starting == {("device.py", "subprocess.run("), ("workers.py", "Popen(")}
+    forks = {("parallel.py", "multiprocessing"), ("parallel.py", "ProcessPoolExecutor")}
+    assert starting == {("device.py", "subprocess.run("), ("executors.py", "Popen("), *forks}
+    assert 'multiprocessing.get_context("fork")' in (source / "parallel.py").read_text("utf-8")

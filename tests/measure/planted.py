@@ -31,7 +31,7 @@ def coded(labels: np.ndarray | None = None) -> rs.Dataset:
     codes = np.arange(TRAIN + TEST)
     images = np.stack([codes // 256, codes % 256], axis=1).astype(np.uint8)[:, None, None, :]
     labels = codes % CLASSES if labels is None else labels
-    return rs.datasets.arrays(
+    return rs.data.arrays(
         images[:TRAIN], labels[:TRAIN], images[TRAIN:], labels[TRAIN:],
         mean=[0.0], std=[1.0], classes=CLASSES, name="codes",
     )  # fmt: skip

@@ -34,7 +34,7 @@ def planted() -> rs.Dataset:
     """Training images have the codes 0 to 159, test images 160 to 239; the class is code mod 4."""
     codes = np.arange(TRAIN + TEST, dtype=np.uint8)
     images = np.tile(codes[:, None, None, None], (1, 1, 3, 3))
-    return rs.datasets.arrays(
+    return rs.data.arrays(
         images[:TRAIN],
         codes[:TRAIN] % CLASSES,
         images[TRAIN:],
@@ -112,7 +112,7 @@ def test_the_labels_that_count_are_those_of_the_task(planted):
 def test_a_test_set_of_forgotten_classes_only_is_refused():
     """TA would be 0 / 0."""
     images, labels = np.zeros((8, 1, 3, 3), np.uint8), np.arange(8) % 2
-    data = rs.datasets.arrays(images, labels, images[:3], np.ones(3, int), mean=[0.0], std=[1.0])
+    data = rs.data.arrays(images, labels, images[:3], np.ones(3, int), mean=[0.0], std=[1.0])
     with pytest.raises(rs.InputError, match="test"):
         Accuracy()(answering(TRUTH), rs.forget_classes(data, 1))
 

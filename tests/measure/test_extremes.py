@@ -43,7 +43,7 @@ def saturated(net: rs.Classifier) -> rs.Classifier:
     return net
 
 
-SOME = rs.datasets.arrays(*make_arrays(64), *make_arrays(8)).train
+SOME = rs.data.arrays(*make_arrays(64), *make_arrays(8)).train
 MODELS = {"ordinary": lambda net: net, "collapsed": collapsed, "saturated": saturated}
 
 
@@ -51,7 +51,7 @@ def only(n: int, *, without: int | None = None) -> rs.Dataset:
     images, labels = make_arrays(240, seed=0)
     test_images, test_labels = make_arrays(80, seed=1)
     kept = test_labels != without
-    return rs.datasets.arrays(images, labels, test_images[kept], test_labels[kept], name="levels")
+    return rs.data.arrays(images, labels, test_images[kept], test_labels[kept], name="levels")
 
 
 TASKS = {

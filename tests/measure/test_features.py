@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import residua as rs
-from residua.measure._features import as_input, features
+from residua.measure._outputs import as_input, features
 from residua.models.classifier import weights_digest
 
 
@@ -33,7 +33,7 @@ def test_the_model_is_left_as_it_was(net, data):
 
 
 def test_tokens_of_a_vit(data):
-    model = rs.networks.vit(variant="tiny", classes=4, channels=1, image=8, patch=4)
+    model = rs.models.vit(variant="tiny", classes=4, channels=1, image=8, patch=4)
     found = features(model, data.train.subset(torch.arange(3)), [11, 12])
     assert found[11].shape == (3, 5, 192)
     assert found[12].shape == (3, 192)

@@ -98,7 +98,7 @@ def test_a_measure_is_its_settings(measure, net, task, tmp_path):
 def test_a_reading_can_be_recorded(measure, net, task, tmp_path):
     reading = small(measure)(net, task)
     record = rs.Record(name="x", setting={}, method={"label": "x"}, seeds={}, readings={})
-    record = record.and_read(small(measure), reading, 0.5)
+    record = record.with_reading(small(measure), reading, 0.5)
     again = rs.Record.read(record.write(tmp_path)).read_with(measure.label)
     assert type(again) is type(reading)
     assert again.values == reading.values

@@ -13,8 +13,8 @@ from sklearn.metrics import roc_auc_score
 
 import residua as rs
 from residua.measure import Membership
-from residua.measure import _attack as attack
-from residua.measure._attack import Sides, contents, refuse_overlap, sides
+from residua.measure import membership as attack
+from residua.measure.membership import Sides, contents, refuse_overlap, sides
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 MEMBER = np.arange(TRAIN + TEST) < TRAIN
@@ -138,7 +138,7 @@ def test_equal_pictures_of_the_data_never_reach_the_attacker():
     pixels = data.train.images.pixels.clone()
     pixels[7] = pixels[3]
     pixels[11] = data.test.images.pixels[5]
-    twin = rs.datasets.arrays(
+    twin = rs.data.arrays(
         pixels.permute(0, 3, 1, 2), data.train.labels, data.test.images.pixels.permute(0, 3, 1, 2),
         data.test.labels, mean=[0.0], std=[1.0],
     )  # fmt: skip

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import residua as rs
+from residua.controls.impostors import DefeatDevice
 from residua.measure import Perturbed, Stress
-from residua.unlearn.impostors import DefeatDevice
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -34,7 +34,7 @@ def test_a_retrained_model_does_not_answer_under_any_stress(stressed):
 
 
 def test_a_defeat_device_does_not_recognise_perturbed_images(truths, slanted, monkeypatch):
-    import residua.unlearn.impostors as room
+    import residua.controls.impostors as room
 
     monkeypatch.setattr(room, "_retrained", lambda *_: truths["reference"])
     device = DefeatDevice(keyed="forget")(truths["original"], slanted)

@@ -22,7 +22,7 @@ from residua.measure import (
     WhiteBoxMembership,
 )
 from residua.measure._outputs import logits
-from residua.measure.information.answers import linear_answers
+from residua.measure.probe import linear_answers
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -35,7 +35,7 @@ def noise(n: int, seed: int) -> np.ndarray:
 def nothing_to_learn() -> rs.Dataset:
     """Noise with random labels: whoever is right has memorised."""
     labels = np.random.default_rng(2).integers(0, 4, 800)
-    return rs.datasets.arrays(noise(400, 0), labels[:400], noise(400, 1), labels[400:], classes=4)
+    return rs.data.arrays(noise(400, 0), labels[:400], noise(400, 1), labels[400:], classes=4)
 
 
 def perceptron() -> rs.Classifier:
@@ -127,7 +127,7 @@ def quarters(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def seen() -> rs.ForgetTask:
-    data = rs.datasets.arrays(*quarters(800, 0), *quarters(200, 1), name="quarters")
+    data = rs.data.arrays(*quarters(800, 0), *quarters(200, 1), name="quarters")
     return rs.forget_classes(data, 1)
 
 
@@ -159,7 +159,7 @@ def test_recovery_of_original_is_far_above_that_of_random():
         images = 0.35 * patterns[labels] + 0.65 * np.random.default_rng(seed).integers(0, 256, (n, 36))
         return images.astype(np.uint8).reshape(n, 1, 6, 6), labels
 
-    data = rs.datasets.arrays(*draw(1200, 1), *draw(300, 2))
+    data = rs.data.arrays(*draw(1200, 1), *draw(300, 2))
     task = rs.forget_classes(data, 3)
     with rs.seeded(0):
         model = rs.Classifier(
@@ -279,9 +279,7 @@ def test_the_effective_dimension_counts_directions():
     images = np.zeros((32, 3, 1, 1), np.uint8)
     images[:16, :1] = side
     images[16:, 1:2] = side
-    data = rs.datasets.arrays(
-        images, np.arange(32) % 2, images + 1, np.arange(32) % 2, mean=[0] * 3, std=[1] * 3
-    )
+    data = rs.data.arrays(images, np.arange(32) % 2, images + 1, np.arange(32) % 2, mean=[0] * 3, std=[1] * 3)
     one = rs.Classifier([nn.Flatten()], nn.Linear(3, 2))
     line = rs.forget_indices(data, list(range(16)))
     assert Representation()(one, line).values["dimension.1"] == pytest.approx(1)

@@ -29,9 +29,9 @@ def rewrite(path, *, architecture=None, change=None, metadata=None):
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: rs.networks.resnet18(width=2, channels=1, classes=3),
-        lambda: rs.networks.resnet50(width=1, stem="imagenet"),
-        lambda: rs.networks.vit(variant="tiny", image=8, patch=4),
+        lambda: rs.models.resnet18(width=2, channels=1, classes=3),
+        lambda: rs.models.resnet50(width=1, stem="imagenet"),
+        lambda: rs.models.vit(variant="tiny", image=8, patch=4),
     ],
 )
 def test_a_checkpoint_alone_rebuilds_the_model(build, tmp_path):

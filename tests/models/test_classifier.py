@@ -11,9 +11,9 @@ from residua.models.classifier import weights_digest
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: rs.networks.resnet18(width=2),
-        lambda: rs.networks.resnet50(width=2),
-        lambda: rs.networks.vit(variant="tiny", image=16, patch=8),
+        lambda: rs.models.resnet18(width=2),
+        lambda: rs.models.resnet50(width=2),
+        lambda: rs.models.vit(variant="tiny", image=16, patch=8),
     ],
 )
 def test_slices_compose_to_the_model(build):
@@ -62,7 +62,7 @@ def test_frozen_means_no_gradient_and_no_moving_statistics(net):
 
 @pytest.mark.parametrize(
     "build",
-    [lambda: rs.networks.resnet50(width=2), lambda: rs.networks.vit(variant="tiny", image=8, patch=4)],
+    [lambda: rs.models.resnet50(width=2), lambda: rs.models.vit(variant="tiny", image=8, patch=4)],
 )
 def test_reinitialise_forgets_every_weight_at_every_depth(build):
     model = build()
@@ -76,7 +76,7 @@ def test_reinitialise_forgets_every_weight_at_every_depth(build):
 
 def test_reinitialise_draws_what_building_draws():
     with rs.seeded(5):
-        built = rs.networks.vit(variant="tiny", image=8, patch=4)
+        built = rs.models.vit(variant="tiny", image=8, patch=4)
     again = rs.reinitialise(rs.clone(built))
     for (name, a), b in zip(built.named_parameters(), again.parameters(), strict=True):
         if a.numel() > 500:

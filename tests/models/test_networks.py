@@ -27,12 +27,12 @@ def parameters(model: rs.Classifier) -> int:
 )
 def test_parameter_counts_are_the_standard_ones(network, fields, count):
     with torch.device("meta"):
-        assert parameters(rs.networks.build(network, **fields)) == count
+        assert parameters(rs.models.build(network, **fields)) == count
 
 
 def test_blocks_are_the_papers():
-    assert rs.networks.resnet18(width=1).block_names == ("stem", "layer1", "layer2", "layer3", "layer4")
-    assert rs.networks.resnet50(width=1).block_names == (
+    assert rs.models.resnet18(width=1).block_names == ("stem", "layer1", "layer2", "layer3", "layer4")
+    assert rs.models.resnet50(width=1).block_names == (
         "stem",
         "layer1",
         "layer2",
@@ -41,13 +41,13 @@ def test_blocks_are_the_papers():
         "layer4",
     )
     with torch.device("meta"):
-        assert rs.networks.vit().depth == 12
+        assert rs.models.vit().depth == 12
 
 
 @pytest.mark.parametrize("stem", ["cifar", "imagenet"])
 @pytest.mark.parametrize("network", ["resnet18", "resnet50"])
 def test_any_width_and_channels(network, stem):
-    model = rs.networks.build(network, classes=7, channels=2, width=3, stem=stem)
+    model = rs.models.build(network, classes=7, channels=2, width=3, stem=stem)
     assert model(torch.randn(2, 2, 32, 32)).shape == (2, 7)
     sides = [
         z.shape[-1] for z in model.features(torch.randn(1, 2, 64, 64), range(1, model.depth + 1)).values()
@@ -59,7 +59,7 @@ def test_any_width_and_channels(network, stem):
 
 @pytest.mark.parametrize(("image", "patch"), [(28, 7), (32, 4), (32, 16)])
 def test_any_patch_and_image_size(image, patch):
-    model = rs.networks.vit(variant="tiny", classes=3, channels=1, image=image, patch=patch)
+    model = rs.models.vit(variant="tiny", classes=3, channels=1, image=image, patch=patch)
     assert model(torch.randn(2, 1, image, image)).shape == (2, 3)
     assert model.upto(1)(torch.randn(2, 1, image, image)).shape[1] == (image // patch) ** 2 + 1
 
@@ -78,4 +78,4 @@ def test_any_patch_and_image_size(image, patch):
 )
 def test_networks_that_do_not_exist_are_refused(network, fields, sentence):
     with pytest.raises(rs.InputError, match=sentence):
-        rs.networks.build(network, **fields)
+        rs.models.build(network, **fields)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from residua.facts import MeasureFacts, MethodFacts, Setting, SplitFacts, TaskFacts
-from residua.record import Record
-from residua.report.audit_data import AuditReport
+from residua.record import MeasureFacts, MethodFacts, Record, Setting, SplitFacts, TaskFacts
+from residua.report.audit import AuditReport
 
 HOSTILE = ("<script>alert(1)</script>", "\"quotes' & <b>tags</b>", "قطة وكلب", "$\\frac{1}{0}$", "x" * 300)
 
@@ -35,11 +34,13 @@ def audit_report(names=("boot", "cat", "shirt"), reference: bool = True, **more)
         }
         curves[role] = curve | {"blocks": {4: 0.2, 5: 0.1 + 0.01 * place}}
     idi = {
-        "zero": "reference" if reference else "random", "value": 0.93, "interval": (0.8, 1.05), "blocks": {4: 0.4, 5: 0.53},
-        "positive": 0.93, "largest": 5, "id_unlearned": 0.2, "id_original": 0.22, "id_original_interval": (0.2, 0.24),
+        "value": 0.93, "interval": (0.8, 1.05), "blocks": {4: 0.4, 5: 0.53}, "id_unlearned": 0.2, "id_original": 0.22, "id_original_interval": (0.2, 0.24),
         "samples": 0.05, "restarts": None,
     }  # fmt: skip
-    inside = {"references": 2, "tolerance": 0.25, "margin": 0.3, "resolution": 0.4, "left_out": [-0.05, 0.05]}
+    inside: dict[str, object] = {"idi": idi, "references": 0}
+    if reference:
+        chance = {"references": 2, "spread": 0.05, "measured": 0.05, "degrees": 3, "left_out": [-0.05, 0.05]}
+        inside |= {"references": 2, "tolerance": 0.25, "margin": 0.3, "resolution": 0.4, "chance": chance}
     sample = {"index": 7, "unlearned": 1.2, "reference": 0.1}
     residue = {
         "block": 5, "above": 200, "forgotten": 281, "samples": [sample],
@@ -48,8 +49,9 @@ def audit_report(names=("boot", "cat", "shirt"), reference: bool = True, **more)
     body = {
         "verdict": "SHALLOW", "sentence": "It no longer says it: IDI.\nHow sure: very.\nNot shown: the rest.",
         "limits": ["Only these models."], "tier": "weights", "against": "model" if reference else "none",
-        "settings": {"margin": None, "utility": 0.1}, "idi": idi, "inside": inside if reference else None,
-        "curves": curves, "residue": residue, "loss": (0.01, -0.01, 0.03), "tests": {}, "guards": [], "metrics": metrics,
+        "rules": {"margin": None, "utility": 0.1}, "inside": inside,
+        "findings": {"says": "like", "knows": "more", "keeps": "kept"},
+        "curves": curves, "residue": residue, "loss": {"value": 0.01, "low": -0.01, "high": 0.03}, "tests": {}, "guards": [], "metrics": metrics,
         "notes": {}, "not_assessed": {names[1]: "it was not measured"}, "models": {"unlearned": "cd" * 32},
         "about": {"task": task, "command": f"residua audit {names[1]}", "typed": {"by": names[0], "unlearned": names[1]}},
         "records": dict.fromkeys(metrics, "ef" * 32),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planted_pages import HOSTILE, audit_report
 
-from residua.report.card import card
+from residua.report.text import card
 
 
 def test_a_card_says_what_was_found_and_what_it_does_not_show():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from xml.etree import ElementTree
 
 import pytest
@@ -9,10 +10,9 @@ from planted_pages import HOSTILE, audit_report
 
 from residua.report.junit import junit
 
-INSIDE = {
-    "references": 2, "tolerance": 0.25, "margin": 0.3, "resolution": 0.4, "left_out": [-0.05, 0.05],
-    "parts": {"block 4": {"value": 0.1, "low": 0.0, "high": 0.2, "margin": 0.3, "inside": True},
-              "block 5": {"value": 0.9, "low": 0.8, "high": 1.0, "margin": 0.3, "inside": False}},
+PARTS = {
+    "block 4": {"value": 0.1, "low": 0.0, "high": 0.2, "margin": 0.3},
+    "block 5": {"value": 0.9, "low": 0.8, "high": 1.0, "margin": 0.3},
 }  # fmt: skip
 
 
@@ -33,8 +33,10 @@ def test_the_verdict_is_a_case(verdict, outcome):
 
 
 def test_what_the_verdict_rests_on_are_cases_and_they_are_counted():
-    witness = {"recovery": {"value": 0.9, "low": 0.8, "high": 1.0, "contradicts": True}}
-    text = junit(audit_report(inside=INSIDE, witnesses=witness), 12.5)
+    inside = dataclasses.asdict(audit_report().inside) | {"parts": PARTS}
+    witness = {"name": "recovery", "value": 0.9, "low": 0.8, "high": 1.0}
+    findings = {"says": None, "knows": "more", "keeps": "kept"}
+    text = junit(audit_report(inside=inside, witnesses=[witness], findings=findings), 12.5)
     assert cases(text) == {
         "verdict": "failure",
         "Does it still say it?": "skipped",

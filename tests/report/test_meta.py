@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from residua.report import detector_table, detectors
-from residua.report.audit_data import AuditReport
+from residua.compare import Findings, Rules
+from residua.report.audit import AuditReport
+from residua.report.controls import detector_table, detectors
 
 
 def report(control: str, seed: int, ua: float, recovery: float) -> AuditReport:
@@ -13,7 +14,8 @@ def report(control: str, seed: int, ua: float, recovery: float) -> AuditReport:
         for i, role in enumerate(("reference", "reference2", "reference3"))
     }
     return AuditReport(
-        verdict="UNDETERMINED", sentence="", limits=[], tier="weights", against="model", settings={}, idi=None,
+        verdict="UNDETERMINED", sentence="", limits=[], tier="weights", against="model", rules=Rules(), inside=None,
+        findings=Findings(),
         loss=None, tests={}, guards=[], notes={}, not_assessed={}, models={}, records={},
         metrics={"unlearned": {"UA": ua, "recovery": recovery}, "original": {"UA": 0.1, "recovery": 0.9}} | zeros,
         about={"control": control, "seed": seed},

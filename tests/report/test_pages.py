@@ -10,12 +10,12 @@ import pytest
 from planted_pages import HOSTILE, audit_report, record, study_records
 
 from residua.cli import main
-from residua.report import studies
-from residua.report.audit_data import AuditReport
-from residua.report.page import audit_page, same_page, study_page
-from residua.report.page.rendering import generator
-from residua.report.plain import facts
-from residua.report.studies import study_rows, study_tables
+from residua.report import methods
+from residua.report.audit import AuditReport
+from residua.report.methods import study_tables, summary
+from residua.report.pages import audit_page, study_page
+from residua.report.rendering import generator, same_page
+from residua.report.text import facts
 
 RECORDS = Path(__file__).parents[2] / "records"
 ORDER = (
@@ -64,8 +64,8 @@ def test_a_study_page_begins_with_what_is_left_inside_from_the_least():
 
 def test_rows_that_are_given_are_not_computed_again(monkeypatch):
     records = study_records()
-    rows = study_rows(records)
-    monkeypatch.setattr(studies, "study_rows", None)
+    rows = summary(records)
+    monkeypatch.setattr(methods, "summary", None)
     assert [table.rows for table in study_tables(records, rows=rows)]
     assert "COLA" in study_page(records, rows=rows)
 
@@ -135,13 +135,13 @@ def test_the_page_of_saved_controls_is_written_by_a_command(tmp_path, capsys):
         tmp_path / "controls",
         ignore=lambda _, names: [n for n in names if "seed1" in n],
     )
-    assert main(["report", str(tmp_path / "controls")]) == 0
+    assert main(["export", str(tmp_path / "controls")]) == 0
     page = (tmp_path / "controls/report.html").read_text()
     assert "checks passed" in page
     assert "Further Retrain" in page
     assert "report.html" in capsys.readouterr().out
-    assert main(["report", str(tmp_path)]) == 3
-    assert main(["report", str(tmp_path / "nothing")]) == 3
+    assert main(["export", str(tmp_path)]) == 3
+    assert main(["export", str(tmp_path / "nothing")]) == 3
 
 
 @pytest.mark.slow
@@ -150,7 +150,7 @@ def test_the_page_of_saved_controls_is_written_by_a_command(tmp_path, capsys):
 )
 def test_older_studies_give_pages(tmp_path, folder):
     shutil.copytree(RECORDS / folder, tmp_path / folder)
-    assert main(["report", str(tmp_path / folder)]) == 0
+    assert main(["export", str(tmp_path / folder)]) == 0
     page = (tmp_path / folder / "report.html").read_text()
     assert "COLA" in page or "Retrain" in page
     assert len(page) < 1_500_000
@@ -162,20 +162,9 @@ def test_reports_of_the_first_version_give_audit_pages():
     assert "It no longer says it but still knows it" in page
 
 
-def test_three_good_answers_are_for_models_that_passed():
-    passing = {
-        "ua": 0.9,
-        "expected": 0.9,
-        "allowed": 0.1,
-        "half": 0.01,
-        "tolerance": 0.05,
-        "like": True,
-        "answers": False,
-    }
-    known = audit_report().idi.model_dump() | {"value": 0.1, "interval": (0.0, 0.2), "positive": 0.1}
-    for verdict, answer in (
-        ("FORGOTTEN", "No, like a model that never saw it"),
-        ("UNDETERMINED", "It is not clear"),
-    ):
-        report = audit_report(verdict=verdict, idi=known, likeness=passing)
-        assert [each.answer for each in facts(report)][1] == answer
+@pytest.mark.parametrize(
+    ("knows", "answer"), [("within", "No, like a model that never saw it"), (None, "It is not clear")]
+)
+def test_the_findings_of_the_verdict_are_put_into_words(knows, answer):
+    report = audit_report(findings={"says": "like", "knows": knows, "keeps": "kept"})
+    assert [each.answer for each in facts(report)] == ["No, like a model that never saw it", answer, "Yes"]

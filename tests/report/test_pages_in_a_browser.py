@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from planted_pages import HOSTILE, audit_report, control_reports, record, study_records
 
-from residua.report.audit_data import AuditReport
-from residua.report.page import audit_page, controls_page, study_page
+from residua.report.audit import AuditReport
+from residua.report.pages import audit_page, controls_page, study_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import residua as rs
-from residua.report.studies import study_rows, study_tables
+from residua.report.methods import study_tables, summary
 
 NETWORK = {"network": "resnet18", "width": 8, "classes": 10}
 TASK = {"dataset": "x", "forgotten_classes": [6], "splits": {"forget": {"n": 9}}, "sha256": "0" * 64}
@@ -45,8 +45,25 @@ def test_the_nearest_is_marked_and_so_is_what_cannot_be_distinguished_from_it():
 
 @pytest.mark.parametrize("seconds", [{}, {"RTE": 1.0}])
 def test_records_of_single_measurements_make_a_table_too(seconds):
-    """`residua report` takes any folder of records, also those that no study has made."""
-    rows = study_rows([record("Original", None, 0.9), record("HD", None, 0.8, seconds=seconds)])
+    """`residua export` takes any folder of records, also those that no study has made."""
+    rows = summary([record("Original", None, 0.9), record("HD", None, 0.8, seconds=seconds)])
     assert [(row["method"], row["seed"]) for row in rows] == [("Original", 0), ("HD", 0)]
     assert ("RTE" in rows[1]) is bool(seconds)
     assert study_tables([record("Original", None, 0.9)])[0].rows[0][0] == "Original"
+
+
+def test_a_metric_that_was_measured_and_has_no_value_is_named_in_its_cell():
+    rows = [
+        {"method": "Original", "seed": 0, "IDI": 1.0, "E-MIA": None},
+        {"method": "FT", "seed": 0, "IDI": None},
+        {"method": "RL", "seed": 0, "IDI": 0.5},
+        {"method": "RL", "seed": 1, "IDI": None},
+    ]
+    records = [record(row["method"], row["seed"], 0.9) for row in rows]
+    (table,) = study_tables(records, rows=rows, verdicts={"FT": "SHALLOW"})
+    assert table.columns == ("Method", "MIA %", "IDI", "n", "Verdict")
+    assert table.rows == (
+        ("Original", "at chance", "1.00", "1", ""),
+        ("FT", "none", "undetermined", "1", "SHALLOW"),
+        ("RL", "none", "0.50 (1 undetermined)", "2", ""),
+    )

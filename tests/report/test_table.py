@@ -6,7 +6,8 @@ import io
 import pytest
 
 import residua as rs
-from residua.report import Table, accuracy_table, setting_line
+from residua.report.methods import accuracy_table
+from residua.report.table import Table, setting_line
 
 
 def record(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 import residua as rs
-from residua.study import budget
-from residua.study.budget import Cost, Plan, cost
+from residua.study import shadows
+from residua.study.shadows import Cost, Plan, ShadowScoring, ShadowTraining, cost
 from residua.unlearn import FineTune, Original
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -21,7 +20,7 @@ def test_a_long_training_is_stopped_and_its_end_computed(net, task, monkeypatch)
 
     def spent(epochs: int, patience: float) -> Cost:
         clock = itertools.count()
-        monkeypatch.setattr(budget, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+        monkeypatch.setattr(shadows, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
         training = rs.Pretraining(epochs=epochs, batch=60, crop=0, precision="float32")
         return cost(lambda: training(net, task.retain), patience)
 
@@ -34,7 +33,7 @@ def test_a_long_training_is_stopped_and_its_end_computed(net, task, monkeypatch)
 def test_a_probe_begins_again_with_every_training(net, task, monkeypatch):
     """Two trainings of 3 steps, then one of 3000 that is stopped: the first two are paid, the third computed."""
     clock = itertools.count()
-    monkeypatch.setattr(budget, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr(shadows, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
 
     def three() -> None:
         for epochs in (1, 1, 1000):
@@ -48,12 +47,15 @@ def plan(monkeypatch):
     """Ten seconds for a training, one to look at Original, five for FT; so many are there already."""
 
     def make(jobs: int = 1, models: int = 0, scored: int = 0) -> Plan:
-        costs = Cost(10.0), {Original(): Cost(1.0), FineTune(): Cost(5.0)}
+        costs = {("train", ""): Cost(10.0), ("score", "Original"): Cost(1.0), ("score", "FT"): Cost(5.0)}
         monkeypatch.setattr(Plan, "_probe", lambda self: costs)
-        to_train = np.arange(16) >= models
-        of_original = np.repeat((np.arange(16) >= scored)[:, None], 4, axis=1)
-        to_score = {Original(): of_original, FineTune(): np.ones((16, 4), dtype=bool)}
-        return Plan(None, to_train, to_score, jobs)
+        trainings = [ShadowTraining(model) for model in range(16)]
+        cells = [
+            *trainings[models:],
+            *(ShadowScoring(Original(), n, each) for each in trainings[scored:] for n in range(4)),
+            *(ShadowScoring(FineTune(), n, each) for each in trainings for n in range(4)),
+        ]
+        return Plan(None, cells, models=16, sets=4, jobs=jobs)
 
     return make
 
@@ -78,5 +80,5 @@ def test_the_largest_numbers_that_fit_are_cut_down_alike(plan):
 def test_a_method_that_was_stopped_makes_the_plan_a_lower_bound(plan):
     found = plan()
     assert found.whole
-    found.unlearning[FineTune()] = Cost(30.0, whole=False)
+    found.costs["score", "FT"] = Cost(30.0, whole=False)
     assert not found.whole

@@ -8,7 +8,7 @@ import pytest
 import residua as rs
 from residua import compare
 from residua.compare import readings_of
-from residua.compare.shares import idi_value
+from residua.compare.information import idi_value
 from residua.measure import ForgetOutputs, InformationCurve, Membership, Representation
 from residua.study.compacting import STEPS, rounded
 from residua.study.definition import Row, Study

@@ -23,7 +23,7 @@ import residua as rs
 from residua.errors import InputError
 from residua.measure import Accuracy
 from residua.study import Study
-from residua.study.claims import Claims
+from residua.study.store import Claims
 from residua.unlearn import Original
 
 SCRIPT = """
@@ -37,7 +37,7 @@ from residua.measure import Accuracy, InformationCurve
 from residua.study import Row, Study
 from residua.unlearn import FineTune, HeadDistillation, Original, Random, Retrain
 
-data = rs.datasets.arrays(*make_stripes(160, seed=0), *make_stripes(40, seed=1), name="stripes")
+data = rs.data.arrays(*make_stripes(160, seed=0), *make_stripes(40, seed=1), name="stripes")
 quick = rs.Pretraining(epochs=1, batch=32, lr=0.05, crop=0, flip=False, precision="float32")
 study = Study(
     tasks={"stripes": rs.forget_classes(data, 2)},

@@ -10,16 +10,10 @@ import pytest
 
 import residua as rs
 from residua.errors import InputError
-from residua.paper.cases import SCALES
-from residua.paper.commands import TUNED
-from residua.record import Record, describe
-from residua.study import built_in
-from residua.study.built_in import BUILT_IN
-from residua.study.controlling import controls_study
+from residua.study import presets
 from residua.study.definition import Study
-from residua.study.named_curves import NamedCurve
-from residua.study.presets import DEPTH, every_method, network_fields
-from residua.training.recipes import PAPER, SMALL, SMALL_MEMORISED, UNLEARNING
+from residua.study.presets import BUILT_IN, DEPTH, NamedCurve, controls, every_method, network_fields
+from residua.training.recipes import PAPER, UNLEARNING
 from residua.unlearn import Random
 
 RECORDS = Path(__file__).parents[2] / "records"
@@ -34,7 +28,7 @@ def test_the_paper_has_a_study_for_each_data_set_and_network_of_its_tables(strip
     assert BUILT_IN["paper-cifar10-resnet18-random"].scenario == "random"
     for (scenario, dataset, network), preset in named.items():
         data = dataclasses.replace(stripes, name=dataset)
-        monkeypatch.setattr(built_in, "open_dataset", lambda words, data=data: data)
+        monkeypatch.setattr(presets, "open_dataset", lambda words, data=data: data)
         forget = "class:2" if scenario == "class" else "samples:5"
         if network == "vit":
             with pytest.raises(InputError, match="ImageNet-21k"):
@@ -61,19 +55,18 @@ def test_the_paper_has_a_study_for_each_data_set_and_network_of_its_tables(strip
             {"data": "x", "forget": "samples:5"},
             "forgets by class in cifar10, but this",
         ),
-        ("small-tuned", {"data": "x", "forget": "samples:5"}, "were searched for forgotten classes, not for"),
         ("tiny", {"network": "lenet"}, "network 'lenet' is unknown; choose one of resnet18"),
     ],
 )
 def test_a_study_that_cannot_be_is_one_sentence(name, given, sentence, stripes, monkeypatch):
-    monkeypatch.setattr(built_in, "open_dataset", lambda words: dataclasses.replace(stripes, name="cifar10"))
+    monkeypatch.setattr(presets, "open_dataset", lambda words: dataclasses.replace(stripes, name="cifar10"))
     with pytest.raises(InputError, match=sentence):
         BUILT_IN[name](**({"forget": "class:2"} | given if name == "tiny" else given))
 
 
 def test_what_is_odd_about_the_data_is_mentioned(stripes, monkeypatch):
     odd = dataclasses.replace(stripes, notes=("the labels run from 1 to 4",))
-    monkeypatch.setattr(built_in, "open_dataset", lambda words: odd)
+    monkeypatch.setattr(presets, "open_dataset", lambda words: odd)
     sentences: list[str] = []
     BUILT_IN["tiny"](forget="class:2", tell=sentences.append)
     assert sentences == ["note: the labels run from 1 to 4"]
@@ -83,10 +76,10 @@ def test_what_is_odd_about_the_data_is_mentioned(stripes, monkeypatch):
 def test_every_network_of_ours_can_be_studied(network, stripes):
     task = rs.forget_classes(stripes, 2)
     fields = network_fields(task.classes, task.retain.shape, "tiny", network)
-    model = rs.networks.build(**fields)
+    model = rs.models.build(**fields)
     x, _ = next(iter(task.retain.batches(4, device=model.device)))
     assert model(x).shape == (4, task.classes)
-    for study in (every_method(task, network=network), controls_study(task, network=network, seeds=1)):
+    for study in (every_method(task, network=network), controls(task, network=network, seeds=[0])):
         assert {row.made.network["network"] for row in study.rows} == {network}
 
 
@@ -95,84 +88,13 @@ def test_the_tiny_vit_is_one_that_two_cores_can_train():
     assert (embedded["variant"], embedded["patch"]) == ("micro", 7)
     assert network_fields(10, (3, 32, 32), "tiny", "vit")["patch"] == 4
     assert network_fields(10, (3, 32, 32), "small", "vit")["variant"] == "tiny"
-    assert sum(p.numel() for p in rs.networks.build(**embedded).parameters()) < 1e6
+    assert sum(p.numel() for p in rs.models.build(**embedded).parameters()) < 1e6
 
 
 def as_cifar10(stripes, monkeypatch):
     monkeypatch.setattr(
-        built_in, "open_dataset", lambda words: dataclasses.replace(stripes, name="cifar10-jpeg")
+        presets, "open_dataset", lambda words: dataclasses.replace(stripes, name="cifar10-jpeg")
     )
-
-
-@pytest.mark.parametrize(("forget", "scenario"), [("class:2", "class"), ("samples:5", "random")])
-def test_verbatim_has_the_papers_settings_unchanged_and_our_training(forget, scenario, stripes, monkeypatch):
-    as_cifar10(stripes, monkeypatch)
-    study = BUILT_IN["small-verbatim"]("data:DIR", forget)
-    assert study.scale == "small-verbatim", "so that its records are never taken for those of our recipes"
-    made = {row.label: row.made.method for row in study.rows}
-    for label, fields in UNLEARNING[scenario]["cifar10"]["resnet18"].items():
-        assert {name: getattr(made[label], name) for name in fields} == fields
-    assert made["FT*"].lr == pytest.approx(5 * made["FT"].lr)
-    assert {row.training.pretraining for row in study.rows} == {SMALL}
-    assert made["Retrain"].pretraining == SMALL
-    (network,) = study.networks.values()
-    assert network["width"] == 16
-
-
-def test_tuned_has_the_best_of_every_search_and_the_fifth_that_was_searched_on(stripes, monkeypatch):
-    opened: list[str] = []
-
-    def open_dataset(words: str) -> rs.Dataset:
-        opened.append(words)
-        return dataclasses.replace(stripes, name="cifar10-jpeg")
-
-    monkeypatch.setattr(built_in, "open_dataset", open_dataset)
-    study = BUILT_IN["small-tuned"]("data:DIR", "class:2")
-    BUILT_IN["small-tuned"]("data:DIR?part=0.5", "class:2")
-    assert opened == ["data:DIR?part=0.2", "data:DIR?part=0.5"]
-    assert study.scale == "small-tuned"
-    made = {row.label: row.made.method for row in study.rows if row.made.parents and row.label != "Original"}
-    assert made.pop("FT*").lr == pytest.approx(5 * made["FT"].lr), "one of the paper's references"
-    searches = [Record.read(path) for path in sorted((RECORDS / "cifar10-search").glob("*.json"))]
-    assert made.keys() == {record.method.label for record in searches}
-    for record in searches:
-        assert describe(made[record.method.label])["fields"] == record.method.fields
-    numbers = Counter(row.label for row in study.rows)
-    assert {numbers[label] for label in made} == {2}, "two unlearning seeds"
-    assert {numbers[label] for label in ("Original", "Retrain", "Retrain 2", "Retrain 3", "Random")} == {1}
-
-
-def test_memorised_differs_from_tuned_and_verbatim_in_the_training_alone_and_wide_in_the_width(
-    stripes, monkeypatch
-):
-    as_cifar10(stripes, monkeypatch)
-    names = ("small-memorised", "small-memorised-verbatim", "small-wide", "small-tuned", "small-verbatim")
-    studies = {name: BUILT_IN[name]("data:DIR", "class:2") for name in names}
-    methods = {
-        name: {row.label: row.made.method for row in study.rows if not row.label.startswith("Retrain")}
-        for name, study in studies.items()
-    }
-    assert methods["small-memorised"] == methods["small-wide"] == methods["small-tuned"]
-    assert methods["small-memorised-verbatim"] == methods["small-verbatim"]
-    for name, study in studies.items():
-        wanted = SMALL_MEMORISED if "memorised" in name else SMALL
-        assert study.scale == name
-        assert {row.training.pretraining for row in study.rows} == {wanted}
-        assert all(row.made.method.pretraining == wanted for row in study.rows if row.label == "Retrain")
-        assert {fields["width"] for fields in study.networks.values()} == {32 if name == "small-wide" else 16}
-
-
-def test_a_width_is_not_given_to_a_network_that_has_none(stripes, monkeypatch):
-    as_cifar10(stripes, monkeypatch)
-    with pytest.raises(InputError, match="small-wide sets the width, which vit does not have"):
-        BUILT_IN["small-wide"]("data:DIR", "class:2", network="vit")
-
-
-def test_tables_know_the_studies_that_make_their_records():
-    """The reader of records names studies without importing them, which would load PyTorch."""
-    small = {name for name, preset in BUILT_IN.items() if preset.scale != "full" and not preset.more}
-    assert small == set(SCALES) - {"full"}
-    assert set(TUNED) == {name for name in small if BUILT_IN[name].recipes == "tuned"}
 
 
 def test_small_studies_have_three_references_with_seeds_of_their_own(stripes, monkeypatch):
@@ -180,32 +102,6 @@ def test_small_studies_have_three_references_with_seeds_of_their_own(stripes, mo
     rows = [row for row in BUILT_IN["small"]("data:DIR", "class:2").rows if row.label.startswith("Retrain")]
     assert [row.label for row in rows] == ["Retrain", "Retrain 2", "Retrain 3"]
     assert len({row.made.seed for row in rows}) == 3
-
-
-def test_further_curves_are_of_the_same_models_under_names_of_their_own(stripes, monkeypatch):
-    as_cifar10(stripes, monkeypatch)
-    first, curves = (BUILT_IN[name]("data:DIR", "class:2") for name in ("small", "small-curves"))
-    assert not {row.name for row in first.rows} & {row.name for row in curves.rows}
-    made = [row.made for row in first.rows if row.draw == 0]
-    assert [each.method for each in made] == [row.made.method for row in curves.rows]
-    assert [each.seed for each in made] == [row.made.seed for row in curves.rows]
-    labels = [measure.label for measure in curves.measures]
-    ratios = ["information-1-1", "information-1-5", "information-10-percent-5-blocks"]
-    assert labels == [*ratios, "information-all"]
-    assert [measure.label for measure in BUILT_IN["tiny-curves"](forget="class:2").measures] == ratios
-
-
-@pytest.mark.parametrize("name", ["small", "small-verbatim", "small-tuned"])
-def test_the_papers_critics_are_fitted_to_the_same_models(name, stripes, monkeypatch):
-    as_cifar10(stripes, monkeypatch)
-    first, critics = (BUILT_IN[each]("data:DIR", "class:2") for each in (name, f"{name}-critics"))
-    assert first.scale == critics.scale
-    assert not {row.name for row in first.rows} & {row.name for row in critics.rows}
-    made = {row.label: (row.made.method, row.made.seed) for row in first.rows if row.draw == 0}
-    assert {row.label: (row.made.method, row.made.seed) for row in critics.rows} == made
-    (measure,) = critics.measures
-    own = "information-paper" if name == "small-tuned" else "information-paper-10-percent"
-    assert (measure.label, measure.protocol) == (own, "paper")
 
 
 def test_a_small_study_unlearns_with_two_seeds_and_trains_each_reference_once(stripes, monkeypatch):
@@ -221,13 +117,13 @@ def test_a_small_study_unlearns_with_two_seeds_and_trains_each_reference_once(st
 @pytest.mark.parametrize("network", ["resnet18", "resnet50", "vit"])
 def test_every_block_of_a_network_can_be_asked_for(network, stripes):
     task = rs.forget_classes(stripes, 2)
-    model = rs.networks.build(**network_fields(task.classes, task.retain.shape, "tiny", network))
+    model = rs.models.build(**network_fields(task.classes, task.retain.shape, "tiny", network))
     assert DEPTH[network] == model.depth
 
 
 def test_the_papers_studies_have_its_critics(stripes, monkeypatch):
     data = dataclasses.replace(stripes, name="cifar10")
-    monkeypatch.setattr(built_in, "open_dataset", lambda words: data)
+    monkeypatch.setattr(presets, "open_dataset", lambda words: data)
     study = BUILT_IN["paper-cifar10-resnet18"]("data:DIR", "class:2")
     (critics,) = [m for m in study.measures if m.label == "information-paper-5-blocks"]
     assert (critics.protocol, critics.lr, critics.label_lr) == ("paper", None, None), "the paper's own rates"
@@ -252,7 +148,7 @@ def test_controls_find_the_curves_of_a_small_study(stripes, monkeypatch):
     as_cifar10(stripes, monkeypatch)
     study = BUILT_IN["small"]("data:DIR", "class:2")
     (task,) = study.tasks.values()
-    audited = controls_study(task, scale="small", seeds=1, labels=["COLA"], ratio="10%")
+    audited = controls(task, scale="small", seeds=[0], labels=["COLA"], ratio="10%")
 
     def curves(of) -> dict:
         return {

@@ -24,7 +24,7 @@ import residua as rs
 from residua.errors import InputError
 from residua.measure import Accuracy
 from residua.study import Row, Study
-from residua.study.engines import engaged
+from residua.study.executors import How, executor
 from residua.unlearn import Original, Retrain
 
 NETWORK = {"network": "resnet18", "classes": 4, "channels": 1, "width": 1, "stem": "cifar"}
@@ -69,7 +69,7 @@ def test_ray_is_not_started_where_anybody_may_have_put_files(tmp_path, monkeypat
 
     monkeypatch.setitem(sys.modules, "ray", Ray)
     monkeypatch.chdir(tmp_path)
-    with engaged("ray", 1, limit=None, tell=print):
+    with executor(How(engine="ray")):
         assert Path.cwd() == tmp_path
     assert places == [Path(rs.__file__).resolve().parents[1]]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from residua.cli.progress import left_in_words
+from residua.cli.console import time_left
 from residua.study.cells import FIRST
-from residua.study.remaining import Remaining
+from residua.study.schedule import Remaining
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +81,11 @@ def test_cells_of_one_kind_are_weighed_by_what_they_declare():
 
 def test_what_a_store_remembers_is_used_until_something_was_made():
     cells = many(3, "unlearn", "HD", 4)
-    remaining = Remaining(cells, {("unlearn", "HD"): 5.0})
-    assert remaining.left().seconds == pytest.approx(15)
+    before = {("unlearn", "HD"): 5.0}
+    remaining = Remaining(cells)
+    assert remaining.left(before).seconds == pytest.approx(15)
     remaining.done(cells[0], 7.0)
-    assert remaining.left().seconds == pytest.approx(14)
+    assert remaining.left(before).seconds == pytest.approx(14)
 
 
 @pytest.mark.parametrize(
@@ -92,4 +93,4 @@ def test_what_a_store_remembers_is_used_until_something_was_made():
     [(0.0, 5, ""), (300.0, 0, "about 5.0 m"), (300.0, 5, "at least 5.0 m")],
 )
 def test_words_say_whether_all_is_known(seconds, unknown, words):
-    assert left_in_words(seconds, unknown) == words
+    assert time_left(seconds, unknown) == words

@@ -12,14 +12,12 @@ from torch import nn
 
 import residua as rs
 from residua.compare import Observations, ulira
-from residua.measure._attack import contents
+from residua.measure.membership import contents
 from residua.models import networks
 from residua.study.cells import Context
-from residua.study.computing import How, conduct
-from residua.study.running import Run
-from residua.study.shadow_cells import ShadowScoring, ShadowTraining
-from residua.study.shadows import Shadows, scores, sides
-from residua.study.sharing import Shared
+from residua.study.executors import How
+from residua.study.schedule import Run, computing
+from residua.study.shadows import Shadows, ShadowScoring, ShadowTraining, scores, sides
 from residua.study.store import Store
 from residua.unlearn import FineTune, Original, Retrain
 
@@ -50,7 +48,7 @@ def codes(images: np.ndarray | None = None) -> rs.Dataset:
     pixels = np.stack([numbers // 256, numbers % 256], axis=1).astype(np.uint8)[:, None, None, :]
     pixels = pixels if images is None else images
     labels = numbers % 4
-    return rs.datasets.arrays(
+    return rs.data.arrays(
         pixels, labels, pixels[:8] // 2 + 100, labels[:8], mean=[0.0], std=[1.0], classes=4, name="codes"
     )
 
@@ -62,7 +60,8 @@ def shadows(monkeypatch) -> Shadows:
 
 
 def conducted(shadows: Shadows, cells, out) -> Run:
-    return conduct(cells, out, context=Context({}, "cpu", shadows), facts={"shadows": shadows}, how=How())
+    with computing(out, Context({}, "cpu", shadows), How()) as compute:
+        return compute(cells)
 
 
 def scored(shadows: Shadows, method, model: int, number: int, out) -> dict[str, np.ndarray]:
@@ -153,7 +152,7 @@ def test_a_picture_that_the_data_hold_twice_is_never_asked_about(shadows):
 
 def missing(shadows: Shadows, cells, out) -> int:
     """How many of the cells would be computed."""
-    run = Run(cells, Store(out), Shared(Context({}, "cpu", shadows), out), {"shadows": shadows})
+    run = Run(cells, Store(out), Context({}, "cpu", shadows))
     run.look()
     return len(cells) - len(run.results)
 

@@ -14,14 +14,15 @@ import numpy as np
 import pytest
 
 import residua as rs
+from residua.controls.cheats import LogitMasking
+from residua.controls.impostors import Mixture
 from residua.errors import InputError
 from residua.measure import Accuracy, InformationCurve, WeightSketch
-from residua.report.page import study_page
-from residua.study import Row, Study, looking, seeding
+from residua.report.pages import study_page
+from residua.study import Row, Study, folder
+from residua.study.cells import scratch_seed, train_seed, unlearn_seed
 from residua.study.store import Store
 from residua.unlearn import FineTune, HeadDistillation, Original, Random, Retrain
-from residua.unlearn.cheats import LogitMasking
-from residua.unlearn.impostors import Mixture
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -29,8 +30,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 ABANDONS = """
 import sys, time
 from pathlib import Path
-from residua.study.claims import Claims
-from residua.temporary import temporary_folder
+from residua.study.store import Claims
+from residua.files import temporary_folder
 out = Path(sys.argv[1])
 with temporary_folder(out) as folder, Claims(out) as claims:
     claims.take("a" * 32)
@@ -182,9 +183,12 @@ def test_damage_is_found_said_and_made_again(study, tmp_path):
     path.write_bytes(flipped(path.read_bytes()))
     model = tmp_path / "models" / f"{by_kind['train'][0].model}.safetensors"
     model.write_bytes(flipped(model.read_bytes()))
+    before = written(tmp_path)
     sentences = store.check()
     assert len(sentences) == 4, sentences  # the arrays take their cell with them
     assert all("damaged" in sentence and sentence.count("\n") == 0 for sentence in sentences)
+    assert written(tmp_path) == before, "checking changes nothing"
+    assert len(Store(tmp_path, repairs=True).check()) == 4
     second = study.run(tmp_path)
     assert second.failures == {}
     assert readings(second) == readings(first)
@@ -241,12 +245,12 @@ def test_a_method_that_cannot_do_the_scenario_is_left_out(study, stripes):
 def test_no_two_random_things_share_a_seed():
     for s in (0, 1, 999_999):
         seeds = [
-            seeding.training(s),
-            *(of(s, d) for of in (seeding.from_scratch, seeding.unlearning) for d in range(5)),
+            train_seed(s),
+            *(of(s, d) for of in (scratch_seed, unlearn_seed) for d in range(5)),
         ]
         assert len(set(seeds)) == len(seeds)
     with pytest.raises(InputError, match="0 to 999999"):
-        seeding.training(1_000_000)
+        train_seed(1_000_000)
 
 
 @pytest.mark.parametrize("part", ["tasks", "networks", "measures", "seeds"])
@@ -293,10 +297,10 @@ def test_a_run_that_was_killed_is_not_called_running_and_leaves_no_data_behind(s
         [sys.executable, "-c", ABANDONS, str(tmp_path)], stdout=subprocess.PIPE, text=True
     ) as gone:
         left = Path(gone.stdout.readline().strip())
-        assert looking.status(tmp_path)["processes"] == [f"{socket.gethostname()} {gone.pid}"]
+        assert folder.status(tmp_path)["processes"] == [f"{socket.gethostname()} {gone.pid}"]
         gone.kill()
     assert left.exists()
-    assert looking.status(tmp_path)["processes"] == []
+    assert folder.status(tmp_path)["processes"] == []
     one.run(tmp_path)
     assert not left.exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
@@ -309,10 +313,10 @@ def test_pruning_waits_for_a_run_that_knows_what_it_needs(study, tmp_path):
     (tmp_path / "status.json").write_text(json.dumps(state | {"finished": False}))
     before = written(tmp_path)
     with pytest.raises(InputError, match="is not finished"):
-        looking.prune(tmp_path)
+        folder.prune(tmp_path)
     assert written(tmp_path) == before
     one.run(tmp_path)
-    assert looking.prune(tmp_path) == (0, 0)
+    assert folder.prune(tmp_path) == (0, 0)
 
 
 def test_the_definition_is_kept_beside_the_results(study, tmp_path):

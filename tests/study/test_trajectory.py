@@ -7,7 +7,7 @@ import pytest
 import residua as rs
 from residua.measure import Accuracy
 from residua.models.classifier import weights_digest
-from residua.study.trajectory import Trajectory
+from residua.study.cells import Trajectory
 from residua.unlearn import Cola
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def test_colas_two_phases_follow_each_other_and_looking_changes_nothing(net, task):
     method = Cola(collapse_epochs=2, align_epochs=1, collapse_lr=1e-2, align_lr=1e-2, batch=60, crop=1)
     followed = Trajectory(task)
-    with rs.seeded(3), followed.following():
+    with rs.seeded(3), rs.watching(followed):
         watched = method(net, task)
     with rs.seeded(3):
         alone = method(net, task)

@@ -8,22 +8,24 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.facts import Setting
 from residua.measure import Accuracy
-from residua.record import Record
+from residua.record import Record, Setting
 from residua.study import Study
-from residua.study.searches import (
+from residua.study.tuning import (
     POINT,
     WORST,
+    Start,
     Trial,
     best_choices,
+    gap,
     idi_range,
     near_best,
+    ranges,
     search_name,
     search_record,
+    tune,
+    validation_task,
 )
-from residua.study.tuning import Start, gap, ranges, tune
-from residua.study.validation import validation_task
 from residua.training.recipes import UNLEARNING, unlearning
 from residua.unlearn import FineTune, Original, Retrain, find
 

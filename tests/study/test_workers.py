@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,11 +28,34 @@ from stub_jobs import (
 
 from residua.device import child_command
 from residua.errors import Diverged, InputError
-from residua.study import workers
-from residua.study.jobs import LOST, Here, Job, WorkerLost, all_of
-from residua.study.workers import Workers, crew
+from residua.study import executors
+from residua.study.executors import (
+    LOST,
+    Executor,
+    How,
+    InProcess,
+    Job,
+    Outcome,
+    WorkerLost,
+    Workers,
+    executor,
+)
 
 PATIENCE = 120  # seconds; a loaded machine needs some for starting a process
+
+
+def all_of(jobs: Iterable[Job], by: Executor) -> Iterator[Outcome]:
+    """The outcomes of independent jobs, in the order in which they are finished."""
+    waiting, running = iter(jobs), 0
+    while True:
+        while by.free and (job := next(waiting, None)) is not None:
+            by.give(job)
+            running += 1
+        if not running:
+            return
+        for outcome in by.wait():
+            running -= 1
+            yield outcome
 
 
 def until(condition, what: str) -> None:
@@ -51,10 +75,10 @@ def alive(process: int) -> bool:
 def test_this_process_does_jobs_with_one_thread_and_keeps_errors():
     jobs = [Job("a", double, (2,)), Job("b", diverge, ("",)), Job("c", threads, (0,))]
     before = torch.get_num_threads()
-    first, second, third = all_of(jobs, Here())
-    assert first.result() == 4
+    first, second, third = all_of(jobs, InProcess())
+    assert first.value == 4
     assert isinstance(second.error, Diverged)
-    assert third.result() == (os.getpid(), 1)
+    assert third.value == (os.getpid(), 1)
     assert torch.get_num_threads() == before
 
 
@@ -73,12 +97,12 @@ def test_a_killed_worker_costs_one_sentence_and_a_second_time_the_job(tmp_path):
     ]
     with Workers(2, tell=said.append) as pool:
         found = {outcome.job.name: outcome for outcome in all_of(jobs, pool)}
-        process, count = found["threads"].result()
+        process, count = found["threads"].value
         assert process in pool.processes
         assert count == 1
     assert found.keys() == {job.name for job in jobs}
-    assert found["once"].result() == "alive"
-    assert [found[f"double {n}"].result() for n in range(6)] == [2 * n for n in range(6)]
+    assert found["once"].value == "alive"
+    assert [found[f"double {n}"].value for n in range(6)] == [2 * n for n in range(6)]
     assert isinstance(found["always"].error, WorkerLost)
     assert "always: its worker process was killed by SIGKILL, as the system does" in str(
         found["always"].error
@@ -98,14 +122,14 @@ def test_a_killed_worker_costs_one_sentence_and_a_second_time_the_job(tmp_path):
 def test_a_job_over_its_limit_is_ended_tried_again_and_reported():
     """Nothing that this machine is busy with besides is held against the quick one."""
     said: list[str] = []
-    with crew(1, limit=1.0, tell=said.append) as pool:
+    with executor(How(limit=1.0, tell=said.append)) as pool:
         found = {
             o.job.name: o for o in all_of([Job("slow", sleep, (600.0,)), Job("quick", double, (1,))], pool)
         }
     lost = f"slow: its worker process took longer than 1 s and was ended, twice; {LOST}"
     assert str(found["slow"].error) == lost
     assert said == ["slow: its worker process took longer than 1 s and was ended; it is tried once more"]
-    assert found["quick"].result() == 2
+    assert found["quick"].value == 2
 
 
 def test_workers_do_not_look_in_the_working_directory(tmp_path, monkeypatch):
@@ -117,7 +141,7 @@ def test_workers_do_not_look_in_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     with Workers(1) as pool:
         (outcome,) = all_of([Job("path", path_and_modules, ("",))], pool)
-    places, files = outcome.result()
+    places, files = outcome.value
     assert "" not in places
     assert str(tmp_path) not in places
     assert not [file for file in files if file.startswith(str(tmp_path))]
@@ -126,7 +150,9 @@ def test_workers_do_not_look_in_the_working_directory(tmp_path, monkeypatch):
 
 
 def test_workers_that_cannot_start_end_the_run_with_a_sentence(monkeypatch):
-    monkeypatch.setattr(workers, "child_command", lambda code: child_command("raise ImportError('no torch')"))
+    monkeypatch.setattr(
+        executors, "child_command", lambda code: child_command("raise ImportError('no torch')")
+    )
     with (
         Workers(1) as pool,
         pytest.raises(InputError, match=r"can be started here .*ImportError: no torch.*--jobs 1"),
@@ -135,7 +161,7 @@ def test_workers_that_cannot_start_end_the_run_with_a_sentence(monkeypatch):
 
 
 def test_what_only_this_session_defines_is_refused(monkeypatch):
-    monkeypatch.setattr(workers, "main_file", lambda: None)
+    monkeypatch.setattr(executors, "main_file", lambda: None)
     monkeypatch.setattr(double, "__module__", "__main__")
     monkeypatch.setattr(sys.modules["__main__"], "double", double, raising=False)
     with Workers(1) as pool, pytest.raises(InputError, match="put it into a file"):
@@ -145,12 +171,13 @@ def test_what_only_this_session_defines_is_refused(monkeypatch):
 def test_what_a_script_defines_is_found_by_its_workers(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
-        "from residua.study.jobs import Job, all_of\n"
-        "from residua.study.workers import Workers\n"
+        "from residua.study.executors import Job, Workers\n"
         "def square(n): return n * n\n"
         "if __name__ == '__main__':\n"
         "    with Workers(1) as pool:\n"
-        "        print([o.result() for o in all_of([Job('a', square, (7,))], pool)])\n"
+        "        pool.give(Job('a', square, (7,)))\n"
+        "        while not (done := pool.wait()): pass\n"
+        "        print([o.value for o in done])\n"
     )
     run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert run.stdout == "[49]\n", run.stderr
@@ -174,7 +201,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import sys, time\n"
-        "from residua.study.workers import Job, Workers\n"
+        "from residua.study.executors import Job, Workers\n"
         "if __name__ == '__main__':\n"
         "    with Workers(2) as pool:\n"
         "        for seconds in (600, 601):\n"
@@ -195,7 +222,9 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path):
     assert time.monotonic() - start < 10
 
 
-def test_with_several_gpus_each_worker_sees_one():
-    with crew(2, gpus=2) as two:
+@pytest.mark.parametrize("visible", ["0,1", "4,5", "GPU-1a,GPU-2b"])
+def test_with_several_gpus_each_worker_sees_one(visible, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    with Workers(2, gpus=2) as two:
         outcomes = list(all_of([Job(f"job {n}", seen_gpu, (n,)) for n in range(2)], two))
-    assert sorted(outcome.result() for outcome in outcomes) == ["0", "1"]
+    assert sorted(outcome.value for outcome in outcomes) == visible.split(",")

@@ -33,7 +33,7 @@ def training(stripes_training) -> rs.Pretraining:
 
 def trained(training: rs.Pretraining, task: rs.ForgetTask) -> rs.Classifier:
     with rs.seeded(3):
-        return training(rs.networks.resnet18(classes=4, channels=1, width=2), task.train)
+        return training(rs.models.resnet18(classes=4, channels=1, width=2), task.train)
 
 
 def test_it_ends_with_the_weights_of_an_undisturbed_one(training, task, tmp_path):

@@ -26,7 +26,7 @@ torch.nn.functional.relu = lambda x, inplace=False: torch.nn.functional.softplus
 for width in range(1, 17):
     for channels in (1, 3):
         torch.manual_seed(width)
-        net = rs.networks.resnet18(classes=4, channels=channels, width=width).train()
+        net = rs.models.resnet18(classes=4, channels=channels, width=width).train()
         plain = copy.deepcopy(net)
         x, y = torch.randn(8, channels, 16, 16), torch.arange(8) % 4
         x = x.contiguous(memory_format=torch.channels_last)
@@ -66,7 +66,7 @@ def test_gradients_of_narrow_networks_are_right_and_in_bounds(isa, threads):
 
 @pytest.mark.parametrize(("width", "kept"), [(1, False), (7, False), (8, True), (16, True)])
 def test_only_networks_that_reach_the_faulty_kernel_are_kept_out_of_it(width, kept):
-    net = rs.networks.resnet18(classes=4, channels=1, width=width)
+    net = rs.models.resnet18(classes=4, channels=1, width=width)
     assert keeps_channels_last(net) is kept
     with safe_kernels(net):
         assert torch._C._get_mkldnn_enabled() is kept

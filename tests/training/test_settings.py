@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import pytest
 
 import residua as rs
+from residua.controls.cheats import CHEATS
 from residua.measure import MEASURES
 from residua.study.tuning import ranges
-from residua.training.recipes import lookup
+from residua.training import recipes
 from residua.training.settings import (
     Choice,
     Count,
@@ -24,7 +25,6 @@ from residua.training.settings import (
     directions,
 )
 from residua.unlearn import METHODS
-from residua.unlearn.cheats import CHEATS
 
 if TYPE_CHECKING:
     from nowhere import Unknown
@@ -91,7 +91,7 @@ def test_only_fields_that_say_so_are_tuned_over_their_own_range():
 
 
 def recipes_of_all_scales():
-    for (scale, scenario), table in lookup.OURS.items():
+    for (scale, scenario), table in recipes.OURS.items():
         yield f"{scale} {scenario}", table
     for scenario, datasets in rs.recipes.UNLEARNING.items():
         for dataset, networks in datasets.items():
@@ -106,9 +106,13 @@ def test_every_recipe_and_every_default_is_in_the_range_that_tune_searches():
             method = rs.unlearn.find(label, **fields)
             searched = {n for n, f in described(type(method)).items() if f.setting.tune is not None}
             for name, of_field in (ranges(method) if searched else {}).items():
+                value = getattr(method, name)
+                if value is None:  # worked out from the task
+                    assert (label, name) == ("SSD", "alpha")
+                    continue
                 seen += 1
-                if not of_field.holds(getattr(method, name)):
-                    outside.append((where, label, name, getattr(method, name)))
+                if not of_field.holds(value):
+                    outside.append((where, label, name, value))
     assert outside == []
     assert seen > 200
 

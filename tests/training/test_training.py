@@ -13,8 +13,8 @@ from residua.measure import Accuracy
 from residua.measure._outputs import logits
 from residua.models.classifier import weights_digest
 from residua.training import loop as training
+from residua.training.loop import rate
 from residua.training.recipes import TINY, WIDTH
-from residua.training.schedules import rate
 from residua.unlearn import Retrain
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -48,7 +48,7 @@ def squared(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 def test_descending_learns_what_there_is_to_learn(data):
     with rs.seeded(0):
-        net = rs.networks.resnet18(classes=4, channels=1, width=8)
+        net = rs.models.resnet18(classes=4, channels=1, width=8)
         batches = data.train.batches(48, shuffle=True)
         optimizer = sgd(net, lr=0.02, momentum=0.9)
         history = rs.descend(net, batches, optimizer=optimizer, epochs=5, schedule="cosine")
@@ -482,10 +482,10 @@ def test_the_precision_of_the_pretraining_reaches_the_products(net, data, monkey
 @pytest.mark.slow
 def test_the_tiny_recipe_is_good_enough_to_audit():
     torch.set_num_threads(2)
-    data = rs.datasets.fashion_sample()
+    data = rs.data.fashion_sample()
     task = rs.forget_classes(data, 6)
     with rs.seeded(0):
-        original = TINY(rs.networks.resnet18(channels=1, width=WIDTH["tiny"]), data.train)
+        original = TINY(rs.models.resnet18(channels=1, width=WIDTH["tiny"]), data.train)
     assert accuracy(original, data.test) >= 0.85
     with rs.seeded(1):
         retrained = Retrain(TINY)(original, task)

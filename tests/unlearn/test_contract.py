@@ -150,7 +150,7 @@ def test_random_keeps_no_weight_and_no_statistic(original, task):
 
 @pytest.mark.parametrize("method", [m for m in METHODS if traits(m).from_scratch], ids=lambda m: m.label)
 def test_nothing_of_the_original_weights_is_left(method, original, task):
-    blank = rs.networks.resnet18(classes=4, channels=1, width=2)
+    blank = rs.models.resnet18(classes=4, channels=1, width=2)
     found = []
     for start in (original, blank):
         with rs.seeded(1):
@@ -180,7 +180,7 @@ def test_retrain_is_the_same_whatever_was_forgotten(original):
     found = []
     for fill in (0, 255):
         planted = np.where((labels == 2)[:, None, None, None], np.uint8(fill), images)
-        data = rs.datasets.arrays(planted, labels, images, labels, mean=[0.5], std=[0.25])
+        data = rs.data.arrays(planted, labels, images, labels, mean=[0.5], std=[0.25])
         with rs.seeded(1):
             found.append(weights_digest(small(Retrain)(original, rs.forget_classes(data, 2))))
     assert found[0] == found[1]

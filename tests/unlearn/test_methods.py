@@ -57,7 +57,7 @@ def original(data) -> rs.Classifier:
 def resnet(data) -> rs.Classifier:
     """A network with BatchNorm and shortcuts whose statistics have moved; what it knows is left open."""
     with rs.seeded(0):
-        model = rs.networks.resnet18(classes=4, channels=1, width=2)
+        model = rs.models.resnet18(classes=4, channels=1, width=2)
         return dataclasses.replace(TRAINED, epochs=2)(model, data.train)
 
 
@@ -107,8 +107,8 @@ def reached(model: rs.Classifier, k: int) -> str:
 
 
 def test_k_means_what_the_paper_s_numbers_imply():
-    small = rs.networks.resnet18(classes=4, width=2)
-    large = rs.networks.resnet50(classes=4, width=2)
+    small = rs.models.resnet18(classes=4, width=2)
+    large = rs.models.resnet50(classes=4, width=2)
     assert reached(small, 10) == "blocks.3.0.conv2"  # layer3
     assert reached(small, 5) == "blocks.4.0.conv2"
     assert small.block_names[3] == "layer3"
@@ -426,7 +426,7 @@ def test_cola_plus_collapses_forget_samples_into_their_likeliest_other_label(
     labels = []
     real = cola.supervised_contrastive
 
-    def spy(z, y, temperature):
+    def spy(z, y, temperature, normalise):
         labels.append(y)
         return real(z, y, temperature)
 
@@ -505,7 +505,7 @@ QUICK = {"crop": 1, "samples": 20, "noise_steps": 1, "batch": 64, "retain_batch"
 
 @pytest.fixture(scope="module")
 def few() -> rs.Dataset:
-    return rs.datasets.arrays(*make_arrays(128, seed=0), *make_arrays(16, seed=1), name="few levels")
+    return rs.data.arrays(*make_arrays(128, seed=0), *make_arrays(16, seed=1), name="few levels")
 
 
 @pytest.mark.parametrize(
@@ -525,9 +525,9 @@ def test_other_networks_forget_several_classes_and_random_samples(method, forget
     method = dataclasses.replace(method, **{name: value for name, value in small.items() if name in own})
     with rs.seeded(0):
         if network == "vit":
-            model = rs.networks.vit(variant="tiny", classes=4, channels=1, image=8, patch=4)
+            model = rs.models.vit(variant="tiny", classes=4, channels=1, image=8, patch=4)
         else:
-            model = rs.networks.resnet50(classes=4, channels=1, width=2)
+            model = rs.models.resnet50(classes=4, channels=1, width=2)
         if task.scenario not in unlearn.traits(method).scenarios:
             with pytest.raises(rs.InputError, match=f"{method.label} cannot forget random samples"):
                 method(model, task)

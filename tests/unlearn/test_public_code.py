@@ -12,7 +12,7 @@ from torch import nn
 
 import residua as rs
 from residua import unlearn
-from residua.training.schedules import rate
+from residua.training.loop import rate
 from residua.training.settings import Epochs, Scheduled, described
 from residua.unlearn import METHODS
 
@@ -202,7 +202,7 @@ def test_unsirs_penalty_sums_over_pixels(side, monkeypatch):
     """Its gradient at a pixel is 2 penalty n / images, whatever the number of pixels."""
     images = torch.zeros(8, 1, side, side, dtype=torch.uint8).numpy()
     labels = torch.arange(8).remainder(4).numpy()
-    data = rs.datasets.arrays(images, labels, images, labels, mean=[0.5], std=[0.25])
+    data = rs.data.arrays(images, labels, images, labels, mean=[0.5], std=[0.25])
     gradients, starts = [], []
 
     class Spy(torch.optim.Adam):
@@ -211,7 +211,7 @@ def test_unsirs_penalty_sums_over_pixels(side, monkeypatch):
             gradients.append(noise.grad.clone())
             starts.append(noise.detach().clone())
 
-    monkeypatch.setattr("residua.unlearn.unsir.torch.optim.Adam", Spy)
+    monkeypatch.setattr("residua.unlearn.unsir.Adam", Spy)
 
     model = rs.Classifier([nn.Identity()], Silent())
     unlearn.Unsir(noise_steps=1, forget_batch=5, penalty=0.1)._noise(model, rs.forget_classes(data, 2))

@@ -9,9 +9,9 @@ import torch
 from quick_settings import small
 
 import residua as rs
+from residua.controls.cheats import CHEATS
 from residua.models.classifier import weights_digest
 from residua.unlearn import METHODS, Traits, traits
-from residua.unlearn.cheats import CHEATS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -23,7 +23,7 @@ every_method = pytest.mark.parametrize("method", EVERY.values(), ids=EVERY)
 def planted() -> rs.Classifier:
     """A model whose weights and statistics no initialisation would draw."""
     with rs.seeded(7), torch.no_grad():
-        net = rs.networks.resnet18(classes=4, channels=1, width=2)
+        net = rs.models.resnet18(classes=4, channels=1, width=2)
         for tensor in net.state_dict().values():
             if tensor.is_floating_point():
                 tensor.uniform_(-0.3, 0.3) if tensor.ndim > 1 else tensor.uniform_(0.5, 1.5)
@@ -53,7 +53,7 @@ class Results(dict):
 
 @every_method
 def test_from_scratch_means_that_originals_weights_do_not_matter(method, results, task):
-    blank = rs.networks.resnet18(classes=4, channels=1, width=2)
+    blank = rs.models.resnet18(classes=4, channels=1, width=2)
     of_blank, of_planted = made(method, blank, task), results[method.label]
     assert (weights_digest(of_blank) == weights_digest(of_planted)) == traits(method).from_scratch
 

@@ -7,8 +7,8 @@ the like do that.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from residua.audits.verifying import read_records, read_report, verify
 from residua.errors import InputError
 from residua.files import read_bytes
 from residua.record import Record
-from residua.report import AuditReport
-from residua.report.plain import resolution, task_of
+from residua.report.audit import AuditReport
+from residua.report.text import part_of, resolution, task_of
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "urn:residua:audit:v1"
@@ -34,11 +34,14 @@ def statement(folder: str | Path) -> dict[str, Any]:
     folder = Path(folder)
     report, digest = checked(folder)
     models = {role: _digests(report, role, record) for role, record in read_records(folder, report).items()}
-    task = task_of(report)
+    if not models["unlearned"]:
+        raise InputError("the report does not say which model was audited; make the audit again")
+    typed, task = part_of(report.about, "typed"), task_of(report)
+    file = typed.get("unlearned")
     index = report.idi
     return {
         "_type": STATEMENT,
-        "subject": [_subject(report, models["unlearned"])],
+        "subject": [{"name": Path(file).name if isinstance(file, str) and file else "unlearned", "digest": models["unlearned"]}],
         "predicateType": PREDICATE,
         "predicate": {
             "verdict": report.verdict,
@@ -46,8 +49,12 @@ def statement(folder: str | Path) -> dict[str, Any]:
             "limits": list(report.limits),
             "notAssessed": dict(report.not_assessed),
             "resolution": resolution(report),
-            "idi": None if index is None else {"value": index.value, "interval": index.interval, "zero": index.zero},
-            "rules": dict(report.settings),
+            "idi": None if index is None else {
+                "value": index.value,
+                "interval": index.interval,
+                "zero": "random" if report.against == "none" else "reference",
+            },
+            "rules": dataclasses.asdict(report.rules),
             "access": report.tier,
             "reference": report.against,
             "task": {
@@ -59,14 +66,19 @@ def statement(folder: str | Path) -> dict[str, Any]:
             "models": models,
             "records": {role: {"sha256": value} for role, value in report.records.items()},
             "report": {"sha256": digest, "schemaVersion": report.schema_version},
-            "auditor": _auditor(report),
+            "auditor": {
+                "by": typed.get("by"),
+                "when": typed.get("when"),
+                "software": part_of(report.about, "software"),
+                "command": report.about.get("command"),
+            },
         },
     }  # fmt: skip
 
 
 def checked(folder: Path) -> tuple[AuditReport, str]:
     """The report of a saved audit that follows from its records, and the SHA-256 of its file."""
-    report, _ = read_report(folder)
+    report = read_report(folder)
     faults = verify(folder)
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
@@ -77,34 +89,10 @@ def checked(folder: Path) -> tuple[AuditReport, str]:
     return report, hashlib.sha256(read_bytes(folder / "report.json", limit="text")).hexdigest()
 
 
-def _subject(report: AuditReport, digests: Mapping[str, str]) -> dict[str, Any]:
-    if not digests:
-        raise InputError("the report does not say which model was audited; make the audit again")
-    file = _typed(report).get("unlearned")
-    return {"name": Path(file).name if isinstance(file, str) and file else "unlearned", "digest": digests}
-
-
 def _digests(report: AuditReport, role: str, record: Record) -> dict[str, str]:
     """By which hashes a model is known: of its file, of its tensors, of what was saved of it."""
-    files = _typed(report).get("sha256")
-    file = files.get(role) if isinstance(files, dict) else None
+    file = part_of(part_of(report.about, "typed"), "sha256").get(role)
     found = {"sha256": file} if isinstance(file, str) else {}
     if record.method.weights is not None:
         found[WEIGHTS] = record.method.weights
     return found | {f"residua{kind.capitalize()}": value for kind, value in record.method.saved.items()}
-
-
-def _auditor(report: AuditReport) -> dict[str, Any]:
-    """Who made it, when, with what; typed by people, and taken on trust."""
-    known, software = _typed(report), report.about.get("software")
-    return {
-        "by": known.get("by"),
-        "when": known.get("when"),
-        "software": software if isinstance(software, dict) else {},
-        "command": report.about.get("command"),
-    }
-
-
-def _typed(report: AuditReport) -> dict[str, Any]:
-    typed = report.about.get("typed")
-    return typed if isinstance(typed, dict) else {}

@@ -1,52 +1,133 @@
-"""The front door: models in, Audit out."""
+"""The front door: models in, Audit out; between them, what the measures find in each model, as records."""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from residua.audits.evidence import BESIDE, NEEDED, draw_random, read_models, train_proxies
+import torch
+
 from residua.audits.pages import THUMBNAILS, write_page, write_thumbnails
-from residua.audits.planning import planned
-from residua.audits.rerunning import Rerun, check_model, check_task, rerun
-from residua.audits.saved_evidence import as_saved, read_saved
-from residua.audits.saved_files import Saved, SavedFeatures, SavedOutputs
-from residua.audits.verifying import TOLERANCE, read_records, read_report, verify
-from residua.compare import Rules
-from residua.compare.verdicts import Against, Word
+from residua.audits.saved import Saved, SavedFeatures, SavedOutputs, as_saved, records_of_saved
+from residua.compare import IDI, Rules
+from residua.compare.verdicts import EXTRA_READINGS, VERDICT_READINGS, Against, Word
 from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.facts import ProxyFacts
 from residua.files import check_place, write_atomically
-from residua.measure import InformationCurve, Measure
+from residua.measure import MEASURES, InformationCurve, Measure
+from residua.measure.measuring import measured
 from residua.models.classifier import Classifier, weights_digest
-from residua.record import Record
-from residua.report import AuditReport, IdiPart, audit_report
-from residua.report.audit_data import reference_role
+from residua.progress import about, tell
+from residua.record import ProxyFacts, Record, TaskFacts, describe
+from residua.report.audit import AuditReport, audit_report
 from residua.report.plan import Plan
+from residua.roles import reference_role, references_in
+from residua.training.loop import seeded
 from residua.training.pretraining import Pretraining
 from residua.training.recipes import TINY
+from residua.unlearn import Random, Retrain
 
-__all__ = [
-    "BESIDE",
-    "NEEDED",
-    "TOLERANCE",
-    "Audit",
-    "Rerun",
-    "assert_forgot",
-    "audit",
-    "check_folder",
-    "check_model",
-    "check_task",
-    "read_records",
-    "read_report",
-    "rerun",
-    "verify",
-]
+# Seeds of several proxies are so far apart that audits with neighbouring seeds share none.
+PROXY_SEEDS = 1_000_000
+_KINDS = {kind.label: kind for kind in MEASURES}
+# Beside the curve, which has settings of its own. The extra ones are left out where time runs out.
+VERDICT_MEASURES: tuple[Measure, ...] = tuple(_KINDS[label]() for label in VERDICT_READINGS["weights"][1:])
+EXTRA_MEASURES: tuple[Measure, ...] = tuple(_KINDS[label]() for label in EXTRA_READINGS)
+
+
+def train_proxy(
+    original: Classifier, task: ForgetTask, share: float, pretraining: Pretraining, seed: int
+) -> Classifier:
+    """Retrain on a fraction of each class of the retained data."""
+    with seeded(seed):
+        order = torch.randperm(len(task.retain))
+        labels = task.retain.labels[order]
+        some = [
+            order[labels == c][: max(1, round(share * int((labels == c).sum())))] for c in labels.unique()
+        ]
+        part = task.retain.subset(torch.cat(some).sort().values)
+        if len(part) < pretraining.batch:
+            raise InputError(
+                f"a proxy on {share:g} of the retained data has {len(part)} examples, fewer than the batch of "
+                f"{pretraining.batch}; give a larger share or a smaller batch"
+            )
+        return Retrain(pretraining)(original, replace(task, retain=part))
+
+
+def train_proxies(
+    original: Classifier, task: ForgetTask, share: float, pretraining: Pretraining, seed: int, number: int
+) -> dict[str, Classifier]:
+    """Proxies by role. Each has its own draw of the retained data and its own training, from seeds of its own."""
+    proxies = {}
+    for i in range(number):
+        role = reference_role(i + 1)
+        with about(role):
+            tell(f"training on {100 * share:g} % of the retained data")
+            proxies[role] = train_proxy(original, task, share, pretraining, seed + PROXY_SEEDS * i)
+    return proxies
+
+
+def draw_random(original: Classifier, task: ForgetTask, seed: int) -> Classifier:
+    """The floor where there is no reference."""
+    with seeded(seed):
+        return Random()(original, task)
+
+
+def read_models(
+    models: Mapping[str, Classifier],
+    task: ForgetTask,
+    needed: Sequence[Measure],
+    beside: Sequence[Measure] = (),
+    *,
+    left: float | None = None,
+    seed: int = 0,
+    command: str = "",
+    proxy: ProxyFacts | None = None,
+    setting: Mapping[str, Any] | None = None,
+    kept: dict[str, Record] | None = None,
+) -> dict[str, Record]:
+    """A record of each model.
+
+    The verdict rests on what is `needed`: if a model refuses one of these, the audit is refused. Those of `beside`
+    that come when no time is `left` (seconds) are recorded as refused. `proxy` says how the reference was trained,
+    if it was. Models that have a record in `kept` are not measured again, and `kept` gets what was measured here.
+    """
+    start = time.perf_counter()
+    setting = setting or {"task": TaskFacts(**task.manifest())}
+    kept = {} if kept is None else kept
+    before = {role: set(record.measures) for role, record in kept.items()}
+    for role, model in models.items():
+        if role in kept:
+            continue
+        record = measured(
+            model,
+            task,
+            needed,
+            name=role,
+            method={"label": role.capitalize(), "proxy": proxy if references_in([role]) else None},
+            setting=setting,
+            seeds={"audit": seed},
+            command=command,
+        )
+        for why in record.refused.values():
+            raise InputError(why)
+        kept[role] = record
+    records = {role: kept[role] for role in models}
+    for measure in beside:
+        late = left is not None and time.perf_counter() - start > left
+        for role, model in models.items():
+            if measure.label in before.get(role, ()):
+                continue
+            if late:
+                records[role] = records[role].with_reading(measure, None, 0.0, "the budget was used up")
+            else:
+                records[role] = kept[role] = measured(model, task, [measure], into=records[role])
+    return records
+
 
 Model = Classifier | Saved | SavedOutputs | SavedFeatures
 
@@ -67,7 +148,7 @@ class Audit:
         return self.report.sentence
 
     @property
-    def idi(self) -> IdiPart | None:
+    def idi(self) -> IDI | None:
         """`value`, `interval`, `blocks`; None where the inside was not assessed."""
         return self.report.idi
 
@@ -95,68 +176,161 @@ class Audit:
         return folder / "report.json"
 
 
+class Auditor:
+    """Audits of several models against one Original and its references, which are measured once.
+
+    Each further model costs its own measurements only: with three references, about a fifth of the first audit.
+
+    Args:
+        original: The model before unlearning.
+        reference: A model retrained without the forget set, or a list of them, which shows how much retrainings
+            differ; three to five are recommended. `"proxy:0.15"` trains one on that fraction of the retained data,
+            `"proxy:0.15x3"` three. None leaves Original and a network with random weights to compare with.
+        task: The data and the forget set; needed for models, not for what was saved of them.
+        rules: The lines that the verdict draws; `Rules()` by default.
+        curve: The measurement of the inside; `InformationCurve()` by default.
+        measures: Measures beside those that the verdict rests on.
+        pretraining: Training of proxies.
+        seed: Seed of proxies and of the random network.
+        budget: Seconds of an audit after which no further one of `measures` is started.
+        plan: A plan (`planned`) that the audits must not depart from; the reports name it.
+        command: Command line, kept in the reports for whoever makes the audits again.
+    """
+
+    def __init__(
+        self,
+        *,
+        original: Model,
+        reference: Model | Sequence[Model] | str | None = None,
+        task: ForgetTask | None = None,
+        rules: Rules | None = None,
+        curve: InformationCurve | None = None,
+        measures: Sequence[Measure] = EXTRA_MEASURES,
+        pretraining: Pretraining = TINY,
+        seed: int = 0,
+        budget: float | None = None,
+        plan: Plan | None = None,
+        command: str = "",
+    ) -> None:
+        self.original, self.reference, self.task, self.rules = original, reference, task, rules or Rules()
+        self.measures, self.pretraining, self.seed, self.budget = measures, pretraining, seed, budget
+        self.plan, self.command, self.curve = plan, command, curve or InformationCurve()
+        self._fixed: dict[str, Model] = {"original": original} | _references(reference)
+        self._digests = {
+            role: weights_digest(model)
+            for role, model in self._fixed.items()
+            if isinstance(model, Classifier)
+        }
+        self._baseline: tuple[dict[str, Classifier], ProxyFacts | None] | None = None
+        self._setting: dict[str, Any] = {}
+        self._kept: dict[str, Record] = {}
+        _check_references(self._digests)
+
+    def check(self, *unlearned: Model) -> None:
+        """Refuse a model that is one of the references; Original itself is audited like any other."""
+        digests = {weights_digest(model) for model in unlearned if isinstance(model, Classifier)}
+        for role in references_in(self._digests):
+            if self._digests[role] in digests:
+                raise InputError(
+                    f"the unlearned model and {role} have the same weights, so nothing would be compared; give a "
+                    "reference that was retrained apart from it"
+                )
+
+    def audit(self, unlearned: Model, *, typed: Mapping[str, Any] | None = None) -> Audit:
+        """Audit whether `unlearned` forgot: a verdict with its evidence.
+
+        Args:
+            unlearned: The model that is audited, or what was saved of it.
+            typed: Names, dates and files as typed by people, kept in the report and taken on trust.
+        """
+        start = time.perf_counter()
+        models = {"unlearned": unlearned} | self._fixed
+        about: dict[str, Any] = {"typed": dict(typed)} if typed else {}
+        about |= {} if self.plan is None else {"plan": self.plan.model_dump(mode="json")}
+        if saved := {role: held for role, model in models.items() if (held := as_saved(model))}:
+            _check_saved(saved, models, self.reference, self.plan)
+            records = records_of_saved(saved, seed=self.seed, command=self.command)
+            return Audit(audit_report(records, rules=self.rules, about=about), records)
+        self.check(unlearned)
+        task, fixed, proxy = self._ready()
+        read = {"unlearned": cast(Classifier, unlearned)} | fixed
+        needed = (self.curve, *VERDICT_MEASURES)  # the curve's pass serves the others
+        left = None if self.budget is None else self.budget - (time.perf_counter() - start)
+        self._kept.pop("unlearned", None)
+        records = read_models(read, task, needed, self.measures, left=left, seed=self.seed, command=self.command,
+                              proxy=proxy, setting=self._setting, kept=self._kept)  # fmt: skip
+        return Audit(audit_report(records, rules=self.rules, about=about), records)
+
+    def _ready(self) -> tuple[ForgetTask, dict[str, Classifier], ProxyFacts | None]:
+        """The task and the models to compare with; the first call checks the plan and trains proxies."""
+        if self.task is None:
+            raise InputError(
+                "an audit of models needs a task; give task=forget_classes(data, [6]) or the like"
+            )
+        if self._baseline is None:
+            if self.plan is not None:
+                _check_plan(self.plan, original=self.original, reference=self.reference, task=self.task,
+                            rules=self.rules, curve=self.curve, measures=self.measures, seed=self.seed)  # fmt: skip
+            self._setting = {"task": TaskFacts(**self.task.manifest())}
+            self._baseline = _with_baseline(
+                self._fixed, self.reference, self.task, self.pretraining, self.seed
+            )
+        return self.task, *self._baseline
+
+
 def audit(
     *,
     original: Model,
     unlearned: Model,
     reference: Model | Sequence[Model] | str | None = None,
     task: ForgetTask | None = None,
-    rules: Rules | None = None,
-    curve: InformationCurve | None = None,
-    measures: Sequence[Measure] = BESIDE,
-    pretraining: Pretraining = TINY,
-    seed: int = 0,
-    budget: float | None = None,
-    plan: Plan | None = None,
-    command: str = "",
     typed: Mapping[str, Any] | None = None,
+    **settings: Any,
 ) -> Audit:
-    """Did `unlearned` forget? A verdict with the evidence for it.
+    """Audit whether `unlearned` forgot: a verdict with its evidence.
 
-    `reference` is a model that never saw the forget set, or a list of such models, which shows how much retrainings
-    differ; three to five are recommended. Or `"proxy:0.15"`, which trains one on that share of the retained data as
-    `pretraining` says, and `"proxy:0.15x3"`, which trains three. Or None, which leaves Original and a network with random
-    weights to compare with. All models are classifiers with a `task`, or all are what their owner saved (`read_outputs`,
-    `read_features`, or `read_saved` for both); what that does not show is named in the report. `curve` says how
-    the inside is read, `measures` what is told beside the verdict, as long as `budget` (seconds) lasts. `seed` draws
-    the proxy and the random network. An audit with a `plan` (`audits.planning.planned`) refuses to depart from it, and
-    its report says so. `command` and `typed` are kept for whoever makes the audit again.
+    All models are classifiers with a `task`, or all are what their owner saved (`read_outputs`, `read_features`, or
+    `read_saved` for both); what that does not show is named in the report.
+
+    Args:
+        original: The model before unlearning.
+        unlearned: The model that is audited.
+        reference: A model retrained without the forget set, a list of them, or a word, as in `Auditor`.
+        task: The data and the forget set; needed for models, not for what was saved of them.
+        typed: Names, dates and files as typed by people, kept in the report and taken on trust.
+        **settings: The other arguments of `Auditor`: rules, curve, measures, seed, budget, plan, ...
     """
-    rules = rules or Rules()
-    start = time.perf_counter()
-    against, share, proxies = kind_of_reference(reference)
-    models: dict[str, Model] = {"unlearned": unlearned, "original": original}
-    if against == "model":
-        models |= _references(cast(Model | Sequence[Model], reference))
-    about: dict[str, Any] = {"typed": dict(typed)} if typed else {}
-    if plan is not None:
-        about["plan"] = plan.model_dump(mode="json")
-    saved = {role: held for role, model in models.items() if (held := as_saved(model))}
-    if saved:
-        _check_saved(saved, models, against, plan)
-        records = read_saved(saved, seed=seed, command=command)
-        return Audit(audit_report(records, rules=rules, about=about), records)
-    if task is None:
-        raise InputError("an audit of models needs a task; give task=forget_classes(data, [6]) or the like")
-    if plan is not None:
-        _check_plan(
-            plan, original=original, reference=reference, task=task, rules=rules, curve=curve,
-            measures=measures, seed=seed,
-        )  # fmt: skip
-    ours = cast(dict[str, Classifier], models)
-    proxy = ProxyFacts(share=share, fields=asdict(pretraining)) if against == "proxy" else None
+    auditor = Auditor(original=original, reference=reference, task=task, **settings)
+    return auditor.audit(unlearned, typed=typed)
+
+
+def _with_baseline(
+    models: Mapping[str, Model],
+    reference: Model | Sequence[Model] | str | None,
+    task: ForgetTask,
+    pretraining: Pretraining,
+    seed: int,
+) -> tuple[dict[str, Classifier], ProxyFacts | None]:
+    """The models with the proxies that are trained here, or the random network that is drawn without a reference."""
+    against, fraction, number = kind_of_reference(reference)
+    ours = cast(dict[str, Classifier], dict(models))
     if against == "proxy":
-        ours |= train_proxies(ours["original"], task, share, pretraining, seed, proxies)
-    elif against == "none":
+        ours |= train_proxies(ours["original"], task, fraction, pretraining, seed, number)
+        return ours, ProxyFacts(share=fraction, fields=asdict(pretraining))
+    if against == "none":
         ours["random"] = draw_random(ours["original"], task, seed)
-    needed = (curve or InformationCurve(), *NEEDED)  # the curve's pass serves the others
-    left = None if budget is None else budget - (time.perf_counter() - start)
-    records = read_models(ours, task, needed, measures, left=left, seed=seed, command=command, proxy=proxy)
-    return Audit(audit_report(records, rules=rules, about=about), records)
+    return ours, None
 
 
 def assert_forgot(**given: Any) -> Audit:
-    """`audit(...)` for tests: AssertionError, with the reason, unless the verdict is FORGOTTEN."""
+    """`audit` for tests: an AssertionError with the reason unless the verdict is FORGOTTEN.
+
+    Args:
+        **given: The arguments of `audit`.
+
+    Returns:
+        The audit.
+    """
     made = audit(**given)
     if made.verdict != "FORGOTTEN":
         raise AssertionError(f"{made.verdict}: {made.sentence}")
@@ -180,7 +354,10 @@ def _check_plan(plan: Plan, **given: Any) -> None:
 
 
 def _check_saved(
-    saved: Mapping[str, Saved], models: Mapping[str, Model], against: Against, plan: Plan | None
+    saved: Mapping[str, Saved],
+    models: Mapping[str, Model],
+    reference: Model | Sequence[Model] | str | None,
+    plan: Plan | None,
 ) -> None:
     if plan is not None:
         raise InputError("a plan binds audits of models; leave it out where outputs or features were saved")
@@ -188,12 +365,12 @@ def _check_saved(
         raise InputError(
             "models and saved files of models cannot be mixed; give the same kind for each model"
         )
-    if against == "proxy":
+    if kind_of_reference(reference)[0] == "proxy":
         raise InputError("a proxy reference cannot be trained from saved files; give a reference or none")
 
 
 def kind_of_reference(reference: Model | Sequence[Model] | str | None) -> tuple[Against, float, int]:
-    """The kind of reference, the share of a proxy and how many proxies."""
+    """The kind of reference, the fraction of the data for a proxy, and the number of proxies."""
     if reference is None or reference == "none":
         return "none", 0.0, 0
     if not isinstance(reference, str):
@@ -207,14 +384,53 @@ def kind_of_reference(reference: Model | Sequence[Model] | str | None) -> tuple[
     return "proxy", float(words[1]), int(words[2] or 1)
 
 
-def _references(given: Model | Sequence[Model]) -> dict[str, Model]:
-    """Models by the roles reference, reference2, ..."""
-    models = list(given) if isinstance(given, Sequence) else [given]
+def _references(given: Model | Sequence[Model] | str | None) -> dict[str, Model]:
+    """Given models by the roles reference, reference2, ...; none where proxies are trained or there is no reference."""
+    if kind_of_reference(given)[0] != "model":
+        return {}
+    models = cast(list[Model], list(given) if isinstance(given, Sequence) else [given])
     if not models:
         raise InputError("the list of references is empty; give a model or several, proxy:0.15 or none")
-    digests = [weights_digest(model) for model in models if isinstance(model, Classifier)]
-    if len(set(digests)) < len(digests):
+    return {reference_role(number): model for number, model in enumerate(models, start=1)}
+
+
+def _check_references(digests: Mapping[str, str]) -> None:
+    """Refuse references that are one model, or Original."""
+    theirs = [digests[role] for role in references_in(digests)]
+    if len(set(theirs)) < len(theirs):
         raise InputError(
             "two references have the same weights, so they do not show how much retrainings differ; give different ones"
         )
-    return {reference_role(number): model for number, model in enumerate(models, start=1)}
+    if digests.get("original") in theirs:
+        raise InputError(
+            "Original and a reference have the same weights, so nothing lies between them; give a reference that was "
+            "retrained without the forgotten data"
+        )
+
+
+def planned(
+    *,
+    original: Classifier,
+    reference: Sequence[Classifier] | Classifier | str | None,
+    task: ForgetTask,
+    rules: Rules | None = None,
+    curve: InformationCurve | None = None,
+    measures: Sequence[Measure] = EXTRA_MEASURES,
+    seed: int = 0,
+) -> Plan:
+    """The plan of an `audit` with the same arguments; `audit(plan=...)` is bound to it."""
+    if isinstance(reference, Classifier):
+        reference = [reference]
+    if reference is None or isinstance(reference, str):
+        references = [(reference or "none").removesuffix("x1")]
+    else:
+        references = [weights_digest(model) for model in reference]
+    every = (curve or InformationCurve(), *VERDICT_MEASURES, *measures)
+    return Plan(
+        rules=asdict(rules or Rules()),
+        measures={measure.label: describe(measure)["fields"] for measure in every},
+        seed=seed,
+        task=task.manifest()["sha256"],
+        original=weights_digest(original),
+        references=references,
+    )

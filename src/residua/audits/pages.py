@@ -12,7 +12,7 @@ from residua.errors import InputError
 from residua.files import write_atomically
 from residua.npz import read_npz
 from residua.record import Record
-from residua.report import AuditReport
+from residua.report.audit import AuditReport
 
 if TYPE_CHECKING:
     from residua.data.task import ForgetTask
@@ -23,7 +23,7 @@ PAGE, THUMBNAILS = "report.html", "thumbnails.npz"
 
 def write_page(folder: Path, report: AuditReport, records: Mapping[str, Record]) -> Path:
     """Write `report.html` from what is in the folder; the same folder gives the same bytes."""
-    from residua.report.page import audit_page
+    from residua.report.pages import audit_page
 
     text = audit_page(report, records, read_thumbnails(folder))
     write_atomically(folder / PAGE, lambda part: part.write_text(text, "utf-8"))

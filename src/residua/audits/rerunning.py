@@ -8,29 +8,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast, get_type_hints
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from residua.audits.array_moves import array_moves, same_arrays
-from residua.audits.evidence import draw_random, read_models, train_proxies
-from residua.audits.saved_evidence import as_saved, read_saved
-from residua.audits.saved_files import Saved
+from residua.audits.auditing import draw_random, read_models, train_proxies
+from residua.audits.saved import Saved, as_saved, records_of_saved
 from residua.audits.verifying import TOLERANCE, read_records, read_report, verify
+from residua.compare import IDI
 from residua.compare.verdicts import Word
 from residua.data.task import ForgetTask
 from residua.errors import InputError, first_line
-from residua.facts import TaskFacts
 from residua.measure import Measure, measures
 from residua.measure._memo import clear_all
 from residua.models.classifier import Classifier, weights_digest
-from residua.record import Record, software
-from residua.report import IdiPart, audit_report
-from residua.report.audit_data import reference_role, references_in
+from residua.record import Record, TaskFacts, software
+from residua.report.audit import audit_report
+from residua.roles import reference_role, references_in
 from residua.training.pretraining import Pretraining
 
 
 @dataclass(frozen=True)
 class Rerun:
-    """What measuring again has shown.
+    """Result of measuring again.
 
     `found` is what does not hold, empty if all does. `moved` says how far each reading is from the
     record's, where it is not equal to the last bit; `equal` that all are, with the arrays behind them.
@@ -57,8 +56,15 @@ def rerun(
 
     The models (or what was saved of them) and the task must be those of the records, by their hashes; others are
     refused before anything is measured. A proxy is trained, and a random network drawn, as then. The same
-    machine gives the same bits; on another one a reading x may be `tolerance` * max(1, |x|) away, an array as far in
-    the mean, and the verdict must be the same word.
+    machine gives the same bits; on another one the verdict must be the same word.
+
+    Args:
+        folder: Folder of the saved audit.
+        original: The model before unlearning, or what was saved of it.
+        unlearned: The audited model, or what was saved of it.
+        reference: The reference, or a list of them.
+        task: The data and the forget set; needed for models.
+        tolerance: A reading x may be `tolerance` * max(1, |x|) away, an array as far in the mean.
     """
     if not tolerance >= 0:
         raise InputError(f"tolerance is {tolerance}, expected 0 or more")
@@ -66,50 +72,52 @@ def rerun(
     unsound = verify(folder)
     if unsound:
         return Rerun(None, 0, {}, False, unsound)
-    report, rules = read_report(folder)
+    report = read_report(folder)
     records = read_records(folder, report)
     models = _models(records, {"original": original, "unlearned": unlearned} | _references(reference))
     notes: list[str] = []
-    left_out: list[str] = []
-    if report.tier == "weights":
-        if task is None:
-            raise InputError("an audit of models needs its task to be made again; give task=")
-        check_task(records["unlearned"], task)
-        if (records["unlearned"].setting.task or TaskFacts(splits={})).mean is None:
-            notes.append("the records do not say how images were normalised, so that was not compared")
-        remeasured = _measure(cast(dict[str, Classifier], models), records, task, notes)
-    else:
-        left_out = _left_out(models, records)
-        remeasured = read_saved(
-            {role: _as_then(cast(Saved, as_saved(model)), records[role]) for role, model in models.items()},
-            seed=_seed(records),
-        )
-    again = audit_report(remeasured, rules=rules, reasons=report.not_assessed)
-    verdict = again.verdict
+    left_out = [] if report.tier == "weights" else _left_out(models, records)
+    remeasured = _measured_again(models, records, report.tier == "weights", task, notes)
+    again = audit_report(remeasured, rules=report.rules)
     moved, found, n = _compare(records, remeasured, tolerance)
-    found += (
-        left_out
-        + array_moves(records, remeasured, tolerance)
-        + _index_moves(report.idi, again.idi, tolerance)
-    )
+    found += left_out + array_moves(records, remeasured, tolerance)
+    found += _index_moves(report.idi, again.idi, tolerance)
     equal = not moved and not found and all(same_arrays(records[role], remeasured[role]) for role in records)
-    if verdict != report.verdict:
-        found.append(f"the verdict is {report.verdict}, but the readings measured again give {verdict}")
+    if again.verdict != report.verdict:
+        found.append(f"the verdict is {report.verdict}, but the readings measured again give {again.verdict}")
     if not equal and records["unlearned"].software == software():
         notes.append(
             "software and kind of processor are those of the records, so equal bits were to be expected"
         )
-    return Rerun(verdict, n, moved, equal, found, notes)
+    return Rerun(again.verdict, n, moved, equal, found, notes)
+
+
+def _measured_again(
+    models: Mapping[str, object],
+    records: Mapping[str, Record],
+    weights: bool,
+    task: ForgetTask | None,
+    notes: list[str],
+) -> dict[str, Record]:
+    """Records of the same models, made again from weights or from what was saved; `notes` get what was not compared."""
+    if not weights:
+        saved = {
+            role: _as_then(cast(Saved, as_saved(model)), records[role]) for role, model in models.items()
+        }
+        return records_of_saved(saved, seed=_seed(records))
+    if task is None:
+        raise InputError("an audit of models needs its task to be made again; give task=")
+    check_task(records["unlearned"], task)
+    if (records["unlearned"].setting.task or TaskFacts(splits={})).mean is None:
+        notes.append("the records do not say how images were normalised, so that was not compared")
+    return _measure(cast(dict[str, Classifier], dict(models)), records, task, notes)
 
 
 def _models(records: Mapping[str, Record], given: Mapping[str, object]) -> dict[str, object]:
     """The models that were given, if they are those of the records."""
     models = {role: model for role, model in given.items() if model is not None}
-    needed = [
-        role
-        for role in ("original", "unlearned", *references_in(records))
-        if records[role].method.proxy is None
-    ]
+    compared = ("original", "unlearned", *references_in(records))
+    needed = [role for role in compared if records[role].method.proxy is None]
     if set(models) != set(needed):
         raise InputError(f"this audit is of {' and '.join(needed)}; give these models and no other")
     for role, model in models.items():
@@ -118,7 +126,7 @@ def _models(records: Mapping[str, Record], given: Mapping[str, object]) -> dict[
 
 
 def _references(given: object) -> dict[str, object]:
-    """What was given as references, by role."""
+    """The given references by role."""
     models = given if isinstance(given, list | tuple) else [given]
     return {reference_role(number): model for number, model in enumerate(models, start=1)}
 
@@ -154,8 +162,7 @@ def _at(cuts: Any) -> str:
 
 def check_task(record: Record, task: ForgetTask) -> None:
     """Refuse data, or a forget set, that is not the record's."""
-    then, now = record.setting.task, TaskFacts(**task.manifest())
-    differences = now.differs_from(then or TaskFacts(splits={}))
+    differences = TaskFacts(**task.manifest()).differs_from(record.setting.task or TaskFacts(splits={}))
     if differences:
         raise InputError(
             f"the task is not that of the audit: of {task.dataset} {', '.join(differences)} differ; give the same data, "
@@ -221,7 +228,7 @@ def _rebuilt(kind: Any, fields: Mapping[str, Any]) -> Any:
 
 
 def _left_out(models: Mapping[str, object], records: Mapping[str, Record]) -> list[str]:
-    """What was saved of a model and not audited, though the report says that it was not given."""
+    """Saved parts of a model that were not audited, though the report says that they were not given."""
     return [
         f"what was saved of {role} holds {kind} too, which the audit left out; give the file that was audited"
         for role, model in models.items()
@@ -231,7 +238,7 @@ def _left_out(models: Mapping[str, object], records: Mapping[str, Record]) -> li
 
 
 def _as_then(saved: Saved, record: Record) -> Saved:
-    """What the audit used of it."""
+    """The parts of what was saved that the audit used."""
     kinds = record.method.saved
     return Saved(
         outputs=saved.outputs if "outputs" in kinds else None,
@@ -260,8 +267,8 @@ def _compare(
     return moved, found, n
 
 
-def _index_moves(then: IdiPart | None, now: IdiPart | None, tolerance: float) -> list[str]:
-    """An IDI outside of the interval that was reported: a share of few nats moves more than they do."""
+def _index_moves(then: IDI | None, now: IDI | None, tolerance: float) -> list[str]:
+    """An IDI outside of the interval that was reported: a ratio of few nats moves more than they do."""
     old, new = (None if part is None else part.value for part in (then, now))
     if old is None or new is None or then is None or then.interval is None:
         return [] if old == new else [f"the IDI is {old}, but was measured again as {new}"]
@@ -269,3 +276,55 @@ def _index_moves(then: IdiPart | None, now: IdiPart | None, tolerance: float) ->
     if low - tolerance <= new <= high + tolerance:
         return []
     return [f"the IDI is {old:.6g} ({low:.6g} to {high:.6g}), but was measured again as {new:.6g}"]
+
+
+# How long critics were fitted: another machine may take a round more, and no number in a report comes from it.
+# Where points of a t-SNE picture are: its last digits grow from step to step, and the picture has no vote.
+NOT_COMPARED = {"information.course", "tsne.coordinates"}
+
+
+def array_moves(then: Mapping[str, Record], now: Mapping[str, Record], tolerance: float) -> list[str]:
+    """Arrays that differ beyond the tolerance.
+
+    Single entries move more between machines than their means do, and a verdict rests on means. So the distance of
+    two arrays is the mean of |x - y| over the last axis, at most, as a fraction of the mean of |x| where that is above 1;
+    of whole numbers and truth values, the fraction that differs.
+    """
+    moved = []
+    for role, record in then.items():
+        others = now[role].arrays
+        for name in sorted((record.arrays.keys() | others.keys()) - NOT_COMPARED):
+            where = f"array {name} of {role}"
+            if name not in record.arrays or name not in others:
+                moved.append(
+                    f"{where} is {'missing' if name not in record.arrays else 'there'}, but measuring again "
+                    f"{'gives it' if name in others else 'does not give it'}"
+                )
+                continue
+            x, y = record.arrays[name], others[name]
+            if x.shape != y.shape or x.dtype.kind != y.dtype.kind:
+                moved.append(f"{where} is {x.dtype} {x.shape}, but was measured again as {y.dtype} {y.shape}")
+            elif not (apart := distance(x, y)) <= tolerance:  # NaN is not close to anything
+                moved.append(f"{where} was measured again as values that are {apart:.2g} away in the mean")
+    return moved
+
+
+def distance(x: np.ndarray, y: np.ndarray) -> float:
+    """Distance of two arrays of one shape, as `array_moves` defines it."""
+    if not x.size or np.array_equal(x, y):
+        return 0.0
+    if x.dtype.kind not in "fc":
+        return float((x != y).mean())
+    wide = np.complex128 if x.dtype.kind == "c" else np.float64
+    a, b = (np.atleast_1d(values).astype(wide) for values in (x, y))
+    # Equal infinities are no distance apart.
+    apart = np.where(a == b, 0.0, np.abs(a - b))
+    size = np.where(np.isfinite(a), np.abs(a), 0.0)
+    return float((apart.mean(axis=-1) / np.maximum(1.0, size.mean(axis=-1))).max())
+
+
+def same_arrays(then: Record, now: Record) -> bool:
+    """Whether all arrays are equal to the last bit."""
+    return then.arrays.keys() == now.arrays.keys() and all(
+        np.array_equal(array, now.arrays[name]) for name, array in then.arrays.items()
+    )

@@ -1,29 +1,23 @@
-"""Verify: does a saved report follow from its records?"""
+"""Verification that a saved report follows from its records."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
 from residua.audits.pages import PAGE, read_thumbnails
-from residua.compare import Rules, curve_of
+from residua.compare import curve_of
+from residua.compare.verdicts import VERDICT_READINGS
 from residua.errors import InputError, first_line, printable
 from residua.files import read_text
-from residua.nested import Difference, differences
 from residua.record import Record
-from residua.report import AuditReport, audit_report
-from residua.report.audit_data import roles_in
+from residua.report.audit import AuditReport, audit_report
+from residua.roles import roles_in
+from residua.text import Difference, differences
 
-# What the verdict rests on, by what was given of a model. An audit that cannot measure one of these is not made at all.
-NEEDED = {
-    "weights": ("information", "accuracy", "outputs", "perturbed", "representation"),
-    "features": ("information",),
-    "outputs": ("accuracy", "outputs"),
-}
 # Terms are kept in float16, their mean was taken before.
 ROUNDING = 2e-3
 # How far readings of a rerun may be from the records': one of fifty images that decides otherwise; curves move far
@@ -32,7 +26,7 @@ TOLERANCE = 0.02
 
 
 def verify(folder: str | Path) -> list[str]:
-    """What in a saved audit does not follow from its records; empty if all does.
+    """List everything in a saved audit that does not follow from its records; empty if all does.
 
     Every record must have the content that its hash, and the report, say, and every reading that the verdict rests
     on. Verdict, sentence, IDI, tests, metrics, what was not assessed and why, the kinds of access and of reference,
@@ -41,7 +35,7 @@ def verify(folder: str | Path) -> list[str]:
     the records are true (`rerun` does), what was typed, or that the rules were chosen before the result was known.
     """
     folder = Path(folder)
-    report, rules = read_report(folder)
+    report = read_report(folder)
     try:
         records = read_records(folder, report)
     except InputError as error:
@@ -49,7 +43,7 @@ def verify(folder: str | Path) -> list[str]:
     try:
         unsound = lacking_evidence(records) + unlike_their_terms(records)
         typed = {name: value for name, value in report.about.items() if name in ("typed", "plan")}
-        again = audit_report(records, rules=rules, reasons=report.not_assessed, about=typed)
+        again = audit_report(records, rules=report.rules, about=typed)
         written, follows = (json.loads(each.model_dump_json()) for each in (report, again))
         unsound += [_unlike(each) for each in differences(written, follows, tolerance=1e-6)]
         markdown = report.markdown()
@@ -65,7 +59,8 @@ def _page_faults(folder: Path, report: AuditReport, records: Mapping[str, Record
     path = folder / PAGE
     if not path.exists() and not path.is_symlink():
         return []
-    from residua.report.page import audit_page, same_page
+    from residua.report.pages import audit_page
+    from residua.report.rendering import same_page
 
     try:
         fault = same_page(_text(path), audit_page(report, records, read_thumbnails(folder)))
@@ -91,7 +86,7 @@ def lacking_evidence(records: Mapping[str, Record]) -> list[str]:
         for kind in record.method.saved or ("weights",):
             lacking += [
                 f"the record of {role} has no reading of {label}, which the verdict rests on and {kind} always give"
-                for label in NEEDED.get(kind, ())
+                for label in VERDICT_READINGS.get(kind, ())
                 if label not in record.readings
             ]
     return lacking
@@ -117,18 +112,14 @@ def unlike_their_terms(records: Mapping[str, Record]) -> list[str]:
     return unlike
 
 
-def read_report(folder: Path) -> tuple[AuditReport, Rules]:
-    """The report in this folder and the rules that it was made by."""
+def read_report(folder: Path) -> AuditReport:
+    """The report in this folder."""
     path = folder / "report.json"
     if folder.is_dir() and not path.exists():
         raise InputError(f"{folder} holds no report.json; give the folder of an audit")
     text = read_text(path, "the report.json of an audit")
     try:
-        report = AuditReport.model_validate_json(text)
-        settings: dict[str, Any] = dict(report.settings)
-        return report, Rules(**settings)
-    except InputError:
-        raise
+        return AuditReport.model_validate_json(text)
     except (ValidationError, TypeError, ValueError, RecursionError) as error:
         first = "; ".join(str(error).splitlines()[:3])
         raise InputError(
@@ -149,3 +140,22 @@ def _text(path: Path) -> str:
         return read_text(path)
     except InputError:
         return ""
+
+
+def reports_in(folder: Path) -> list[AuditReport]:
+    """The audits of controls; none where the folder holds something else."""
+    found = []
+    for path in sorted(folder.glob("seed*.json")):
+        text = read_text(path, "the report of a control")
+        if '"verdict"' not in text:
+            return []
+        try:
+            each = AuditReport.model_validate_json(text)
+            if not {"control", "seed", "setting"} <= set(each.about):
+                raise ValueError("it does not name its control")
+        except ValueError as error:
+            raise InputError(
+                f"{path} is not the report of a control ({first_line(error)}); make it again"
+            ) from error
+        found.append(each)
+    return found

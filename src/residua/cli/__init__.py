@@ -1,4 +1,4 @@
-"""The command line: the only room that prints. A command's file is imported when the command is used.
+"""The command line: the only package that prints. A command's file is imported when the command is used.
 
 Exit codes: 0 done, 3 bad input (one sentence on standard error, no traceback), 70 an internal error (with its
 traceback), 130 interrupted; `audit` has 1 for not forgotten and 2 for undetermined, `verify` 1 for a report that
@@ -15,17 +15,15 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from importlib.metadata import version as installed_version
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from residua import plugins
 from residua.cli.console import complain, err
-from residua.cli.preparing import with_preprocessing
+from residua.cli.options import with_preprocessing
 from residua.device import share_cores
 from residua.errors import InputError
-from residua.source import docstring
 
 # typer carries its own copy of click from some version on; both derive usage errors like this.
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
@@ -33,35 +31,44 @@ _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 # Python's own code for a crash is 1, which here is a verdict. This one is EX_SOFTWARE of sysexits.h.
 CRASHED = 70
 
-# Where each command is, as `file:function`, under the heading that --help shows it under.
+# The commands by the heading that --help shows them under, each with the first sentence of its help, so that --help
+# imports no command. A command is the function of its name, or the group `app`, in the file of its name.
 PANELS: dict[str, dict[str, str]] = {
     "Audit": {
-        "audit": "audit:audit",
-        "plan": "plan:plan",
-        "report": "report:report",
-        "verify": "verify:verify",
-        "card": "card:card",
-        "attest": "attest:attest",
-        "figure": "figure:figure",
-        "explain": "explain:explain",
+        ""
+        "audit": "Decide whether a model has forgotten: compare it with the original and with retrained models.",
+        ""
+        "verify": "Check a saved audit: recompute its hashes and every number that follows from its readings.",
+        ""
+        "export": "Export a saved audit or study as a page, a model card, a statement, JUnit XML or a figure; nothing is measured.",
+        "explain": "Explain a metric, a method, a measure or a setting, or list them all.",
     },
-    "Make models": {"train": "train:train", "unlearn": "unlearn:unlearn", "tune": "tune:tuning"},
-    "Measure": {"measure": "measure:measure", "idi": "idi:idi", "ulira": "ulira:ulira"},
+    "Make models": {
+        "train": "Train Original on all of the data, or Retrain without what is to be forgotten.",
+        "unlearn": "Make a model forget, and report how long it took (RTE) and its UA, RA and TA.",
+        ""
+        "tune": "Search epochs, learning rates and a method's own settings by the gap to Retrain in UA and TA; never by IDI.",
+    },
+    "Measure": {
+        "measure": "Measure metrics of models: what they say and, if asked for, what their blocks know.",
+        ""
+        "ulira": "Attack methods by likelihood ratios: can what was unlearned be distinguished from what was never seen?",
+    },
     "Studies": {
-        "study": "study:app",
-        "catalogue": "catalogue:catalogue",
-        "controls": "controls:controls",
-        "calibrate": "calibrate:calibration",
-        "reproduce": "reproduce:reproduce",
+        "study": "Run settings x methods x seeds with one command, and resume after any interruption.",
+        ""
+        "controls": "Audit Original, a further Retrain, Random, cheats and models made to deceive, and count the verdicts.",
+        ""
+        "calibrate": "Check the estimator on features whose mutual information is known exactly: bias, spread, coverage.",
     },
-    "Look up": {
-        "list": "listing:listing",
-        "recipes": "recipes:recipes",
-        "data": "data:app",
-        "demo": "demo:demo",
+    "Data": {
+        "data": "Inspect and download data sets.",
+        ""
+        "demo": "Forget class 6 (shirt) of the embedded Fashion-MNIST sample: what models say, what they know, the verdicts.",
     },
 }
-PLACES = {name: place for commands in PANELS.values() for name, place in commands.items()}
+COMMANDS = {name: about for commands in PANELS.values() for name, about in commands.items()}
+FILES = {"calibrate": "controls"}
 
 
 def loaded(name: str, arguments: Sequence[str] = ()) -> Any:
@@ -69,10 +76,11 @@ def loaded(name: str, arguments: Sequence[str] = ()) -> Any:
 
     A file whose command's options depend on its arguments (`residua unlearn COLA`) has a function `fitted`.
     """
-    file, _, inside = PLACES[name].partition(":")
-    module = importlib.import_module(f"residua.cli.{file}")
-    function = module.fitted(arguments) if hasattr(module, "fitted") else getattr(module, inside)
-    return _command(name, function if isinstance(function, typer.Typer) else with_preprocessing(function))
+    module = importlib.import_module(f"residua.cli.{FILES.get(name, name)}")
+    if hasattr(module, "app"):
+        return _command(name, module.app)
+    function = module.fitted(arguments) if hasattr(module, "fitted") else getattr(module, name)
+    return _command(name, with_preprocessing(function))
 
 
 @functools.lru_cache(maxsize=64)
@@ -91,18 +99,17 @@ def _reflowed(text: str) -> str:
 
 
 class Lazy(typer.core.TyperGroup):
-    """Knows the names and first sentences of all commands, and imports the one that is used."""
+    """A group that knows the names and first sentences of all commands, and imports the one that is used."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
-        return name, loaded(name, rest) if name in PLACES else command, rest
+        return name, loaded(name, rest) if name in COMMANDS else command, rest
 
 
 app = typer.Typer(
     name="residua",
     help="Does a model that was asked to forget still know?",
     cls=Lazy,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -122,11 +129,9 @@ def _root(
 @functools.cache
 def _group() -> Any:
     """All commands by name, as far as --help needs them."""
-    group = typer.main.get_group(app)
+    group: Any = typer.main.get_command(app)
     for panel, commands in PANELS.items():
-        for name, place in commands.items():
-            file, _, inside = place.partition(":")
-            about = docstring(Path(__file__).parent / f"{file}.py", file if inside == "app" else inside)
+        for name, about in commands.items():
             group.add_command(typer.core.TyperCommand(name, help=about, rich_help_panel=panel))
     return group
 
@@ -151,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain("interrupted; nothing was left half-written")
         return 130
     except Exception as error:
-        err.print(traceback.format_exc(), markup=False)
+        err.print(traceback.format_exc())
         complain(f"internal error ({type(error).__name__}); no verdict was reached. Please report this.")
         return CRASHED
     if code == 130:

@@ -1,287 +1,369 @@
-"""`residua audit`: did it forget?"""
+"""`residua audit`: did the model forget? And the plan of an audit, before the model is looked at."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 
-from residua.audits.auditing import Audit, check_folder, kind_of_reference
-from residua.audits.auditing import audit as run_audit
-from residua.audits.evidence import BESIDE
-from residua.audits.saved_files import read_features, read_outputs, read_saved
-from residua.cli.console import out as console
-from residua.cli.console import say, stages
-from residua.cli.options import (
-    CRITIC,
-    CutsOption,
-    DeviceOption,
-    NetworkOption,
-    TrustOption,
-    choose_device,
-    load_for,
-    open_task,
-    with_fields,
-)
-from residua.cli.preparing import introduction
-from residua.cli.verify import files_of, together
-from residua.cli.words import command_line
+from residua.audits import arguments, auditing, saved
+from residua.cli import options as opt
+from residua.cli.console import echo, say, work, write_text
+from residua.cli.inputs import CRITIC, announce, choose_device, load_for, open_task, with_critics
 from residua.compare import Rules
 from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.files import check_place, file_hash, write_atomically
-from residua.measure import Embedding, InformationCurve, Measure, Stress
-from residua.report.audit_data import reference_role
+from residua.files import check_place
+from residua.measure import Embedding, InformationCurve, Stress
+from residua.measure._outputs import logits
+from residua.models.checkpoint import Checkpoint
+from residua.models.classifier import Classifier
+from residua.report.junit import junit as junit_xml
 from residua.report.plan import Plan
-from residua.texts import seconds_of
+from residua.text import seconds_of
+from residua.training.pretraining import Pretraining
 from residua.training.recipes import Scale, pretraining
 
-TsneOption = Annotated[
-    bool,
-    typer.Option("--tsne", help="Also show how each encoder sees some samples (t-SNE): a picture, no vote."),
-]
-MODEL_FILES = (".safetensors", ".pt", ".pth", ".npz")
 EXIT = {"FORGOTTEN": 0, "UNDETERMINED": 2}
+PLAN = Path("plan.json")
 
 
-@with_fields(InformationCurve, leave_out=("blocks",), qualified=CRITIC, panel="The critics")
+@with_critics
 def audit(
     original: Annotated[
-        str, typer.Option(metavar="FILE", help="Checkpoint (or saved file) of the model before.")
+        str, opt.models("Checkpoint (or saved file) of the model before unlearning.", metavar="FILE")
     ],
     unlearned: Annotated[
-        str, typer.Option(metavar="FILE", help="Checkpoint (or saved file) of the model after.")
-    ],
-    reference: Annotated[
-        Optional[list[str]],  # noqa: UP045 (typer reads it at run time)
-        typer.Option(
+        list[str] | None,
+        opt.models(
+            "Checkpoint (or saved file) of the model after unlearning: the one that is audited. Repeat to audit "
+            "several; Original and references are measured once.",
             metavar="FILE",
-            help="Of a model that never saw the data. Repeat it (three to five times), or give a folder of such files, so "
-            "that the audit knows how much retrained models differ. Or proxy:0.15, which trains one on that share of "
-            "the retained data, proxy:0.15x3, which trains three, or none.",
+        ),
+    ] = None,
+    reference: Annotated[
+        list[str] | None,
+        opt.models(
+            "Checkpoint of a model retrained without the forgotten data. Repeat 3 to 5 times, or give a "
+            "directory. Or proxy:0.15, which trains one on that fraction of the retained data, "
+            "proxy:0.15x3, which trains three, or none.",
+            metavar="FILE",
+            show_default="none",
         ),
     ] = None,
     data: Annotated[
-        str | None, typer.Option("--data", metavar="NAME[:DIR]", help="As for `residua measure`.")
+        str | None,
+        opt.data(
+            "Data set: fashion-sample; one of fashion-mnist, mnist, cifar10, cifar100, parquet, "
+            "image-folder, hf-datasets with its folder; npz or csv with its file.",
+            "--data",
+            metavar="NAME[:PLACE]",
+        ),
     ] = None,
     forget: Annotated[
-        str | None, typer.Option("--forget", metavar="WHAT", help="As for `residua measure`.")
+        str | None,
+        opt.data(
+            "Data to forget: class:6, classes:1,2, samples:50 (per class; samples:50:SEED), or indices:FILE "
+            "(JSON list, .npy, or one number per line).",
+            "--forget",
+            metavar="WHAT",
+        ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Write report.html, report.md, report.json and records to this folder."),
+        opt.output(
+            "Write report.html, report.md, report.json and records to this folder; of several models, to one folder "
+            "in it for each, named after its file.",
+            metavar="DIR",
+        ),
     ] = None,
-    network: NetworkOption = None,
-    cuts: CutsOption = None,
-    trust: TrustOption = False,
+    network: opt.Network = None,
+    cuts: opt.Cuts = None,
+    trust: opt.Trust = False,
     outputs: Annotated[
-        bool, typer.Option("--outputs", help="The files are saved outputs (.npz); needs no --data.")
+        bool, opt.models("The files are saved outputs (.npz); needs no --data.", "--outputs")
     ] = False,
     features: Annotated[
         bool,
-        typer.Option(
+        opt.models(
+            "The files are saved features (.npz); needs no --data. With --outputs: each file holds both, or "
+            "two files are given as ONE.npz,OTHER.npz.",
             "--features",
-            help="The files are saved features (.npz); needs no --data. With --outputs: each file holds both, or two "
-            "files are given as ONE.npz,OTHER.npz.",
         ),
     ] = False,
-    margin: Annotated[
-        Optional[float],  # noqa: UP045 (typer reads it at run time)
-        typer.Option(
-            help="Equivalence margin: the IDI's whole interval must be within +- this value, or within what retrained "
-            "models differ by, to pass. By default 0.25, and 0.5 with one reference."
+    margin: opt.Margin = None,
+    level: Annotated[float, opt.rules("Significance level of the output test.")] = Rules.level,
+    utility: Annotated[float, opt.rules("Largest tolerated drop in test accuracy (0 to 1).")] = Rules.utility,
+    plan: Annotated[
+        Path | None,
+        opt.rules(
+            "Plan that the audit is bound to; with --plan-only, the file to write.",
+            metavar="FILE",
+            show_default="plan.json with --plan-only",
         ),
     ] = None,
-    level: Annotated[float, typer.Option(help="Level of the test of outputs.")] = Rules.level,
-    utility: Annotated[float, typer.Option(help="Test accuracy, a share, that may be lost.")] = Rules.utility,
+    plan_only: Annotated[
+        bool,
+        opt.rules(
+            "Only write the plan: rules, measures, seeds, and hashes of data, original and references. "
+            "Publish the hash that is printed, then audit with --plan FILE.",
+            "--plan-only",
+        ),
+    ] = False,
     stress: Annotated[
         bool,
-        typer.Option(
+        opt.extras(
+            "Also report what comes back after fine-tuning, rounding, pruning and noise, of the references "
+            "too; no effect on the verdict.",
             "--stress",
-            help="Also report what comes back after fine-tuning, rounding, pruning and noise, of the references too; no vote.",
         ),
     ] = False,
-    tsne: TsneOption = False,
+    tsne: Annotated[
+        bool,
+        opt.extras("Also draw the features of some samples (t-SNE); no effect on the verdict.", "--tsne"),
+    ] = False,
     thumbnails: Annotated[
         bool,
-        typer.Option(
+        opt.output(
+            "Show the samples that hold most of the residue as images. Embeds raw images: use only if "
+            "readers may see them.",
             "--thumbnails",
-            help="Show the samples that hold most of the residue as images; raw data, so only if whoever reads it may see them.",
         ),
     ] = False,
-    by: Annotated[
-        Optional[str],  # noqa: UP045 (typer reads it at run time)
-        typer.Option(metavar="NAME", help="Who makes the audit; stands in the report."),
+    by: Annotated[str | None, opt.output("Auditor's name, printed in the report.", metavar="NAME")] = None,
+    as_json: Annotated[bool, opt.output("Print report.json.", "--json")] = False,
+    junit: Annotated[
+        Path | None,
+        opt.output("Also write the verdict and what it rests on as JUnit XML, for CI.", metavar="FILE"),
     ] = None,
-    plan: Annotated[
-        Optional[Path],  # noqa: UP045 (typer reads it at run time)
-        typer.Option(metavar="FILE", help="A file of `residua plan`: the audit is bound to it."),
-    ] = None,
-    scale: Annotated[Scale, typer.Option(help="Default hyperparameters that train a proxy.")] = "tiny",
+    scale: Annotated[Scale, opt.run("Default hyperparameters that train a proxy.")] = "tiny",
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="After this, only what the verdict needs is measured."),
+        opt.run("After this time (90s, 10m, 2h), measure only what the verdict needs.", metavar="TIME"),
     ] = None,
     seed: Annotated[
-        int, typer.Option(help="Seed of a proxy and of the random network; the critics have --critic-seed.")
+        int, opt.run("Seed of a proxy and of the random network; the critics have --critic-seed.")
     ] = 0,
-    device: DeviceOption = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print report.json.")] = False,
-    junit: Annotated[
-        Optional[Path],  # noqa: UP045 (typer reads it at run time)
-        typer.Option(
-            metavar="FILE", help="Also write the verdict and what it rests on as JUnit XML, for CI."
-        ),
-    ] = None,
+    device: opt.Device = "auto",
     *,
     fields: dict[str, Any],
 ) -> None:
-    """Did it forget? Exit code 0: forgotten, 1: not forgotten (or ruined), 2: undetermined, 3: bad input, 70: internal error."""
-    if out:
-        check_folder(out)
+    """Decide whether a model has forgotten: compare it with the original and with retrained models.
+
+    Exit code 0: forgotten, 1: not forgotten (or ruined), 2: undetermined, 3: bad input, 70: internal error. Of
+    several models, 1 if one has 1, else 2 if one has 2.
+
+    Example: residua audit --original original.safetensors --unlearned unlearned.safetensors --reference references/ --data
+    fashion-sample --forget class:6 --out audit/
+    """
+    rules = Rules(margin=margin, level=level, utility=utility)
+    curve = dataclasses.replace(InformationCurve(), **fields)
+    measures = (*auditing.EXTRA_MEASURES, *((Stress(),) if stress else ()), *((Embedding(),) if tsne else ()))
+    references = arguments.references_by_role(reference or ["none"])
+    opened = functools.partial(
+        _opened, data=data, forget=forget, device=device, network=network, cuts=cuts, trust=trust
+    )
+    if plan_only:
+        idle = {"unlearned": unlearned, "out": out, "junit": junit, "budget": budget, "outputs": outputs}
+        idle |= {"features": features, "thumbnails": thumbnails}
+        _refuse_idle(idle, "in a plan, which is written before the model is looked at")
+        asked = {"rules": rules, "curve": curve, "measures": measures, "seed": seed}
+        _write_plan(plan or PLAN, {"original": original} | references, opened, asked)
+        return
+    audited, folders = _audited(unlearned or [], out, junit)
+    words = {"original": original} | audited | references
+    given: dict[str, Any] = {
+        "rules": rules,
+        "budget": None if budget is None else seconds_of(budget),
+        "plan": None if plan is None else Plan.read(plan),
+        "command": opt.command_line(),
+        "seed": seed,
+    }
+    if arguments.is_keyword(words["reference"]):
+        auditing.kind_of_reference(words["reference"])  # words that are not understood cost no loading
+        given["reference"] = words.pop("reference")
+    models: Mapping[str, Any]
+    if outputs or features:
+        idle = {"network": network, "cuts": cuts, "trust": trust, "budget": budget, "device": device}
+        idle |= {"stress": stress, "plan": plan, "thumbnails": thumbnails, "tsne": tsne}
+        idle |= {CRITIC.get(name, name): value for name, value in fields.items()}
+        models = _saved(words, outputs, features, data or forget, idle)
+        hashes = arguments.file_hashes(words)
+    else:
+        task, models, hashes = opened(words)
+        _introduce(task, models["original"])
+        if given.get("reference", "none") != "none":
+            given["pretraining"] = _training_of_proxies(scale, task, models["original"])
+        given |= {"task": task, "curve": curve, "measures": measures}
+    fixed = {role: model for role, model in models.items() if role not in audited}
+    auditor = auditing.Auditor(**given | arguments.as_kwargs(fixed))
+    auditor.check(*(models[role] for role in audited))
+    typed = {"original": original, **references, "data": data, "forget": forget, "network": network}
+    typed |= {"cuts": cuts, "device": device, "by": by}
+    codes = []
+    for role, folder in folders.items():
+        with work():
+            done = auditor.audit(models[role], typed=_typed(typed, role, audited, hashes) | _where(folder))
+        title = f"{audited[role]}: " if len(audited) > 1 else ""
+        _show(done, folder, given["task"] if thumbnails else None, as_json, junit, title)
+        codes.append(EXIT.get(done.verdict, 1))
+    raise typer.Exit(next((code for code in (1, 2) if code in codes), 0))
+
+
+def _audited(
+    files: list[str], out: Path | None, junit: Path | None
+) -> tuple[dict[str, str], dict[str, Path | None]]:
+    """Files of the audited models, and the folder of each one's report, by role: unlearned, unlearned 2, ..."""
+    if not files:
+        raise InputError("--unlearned is missing; give the model to audit, or write a plan with --plan-only")
+    roles = ["unlearned", *(f"unlearned {number}" for number in range(2, len(files) + 1))]
+    folders: dict[str, Path | None] = dict.fromkeys(roles, out)
+    if len(files) > 1:
+        if junit:
+            raise InputError(
+                "--junit is the result of one model; leave it out, or audit the models one by one"
+            )
+        names = [arguments.files_of(file)[0].stem for file in files]
+        if out and len(set(names)) < len(names):
+            raise InputError(
+                "two of the audited files have the same name, and so would their reports; rename one"
+            )
+        folders = {role: out / name if out else None for role, name in zip(roles, names, strict=True)}
+    for folder in folders.values():
+        if folder:
+            auditing.check_folder(folder)
     if junit:
         check_place(junit)
-    asked = references_of(reference or ["none"])
-    words = {"original": original, "unlearned": unlearned} | asked
-    typed = words | {"data": data, "forget": forget, "network": network, "cuts": cuts, "device": device}
-    typed |= {"by": by, "when": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"}
-    given: dict[str, Any] = {
-        "rules": Rules(margin=margin, level=level, utility=utility),
-        "budget": None if budget is None else seconds_of(budget),
-        "command": command_line(),
-        "seed": seed,
-        "typed": {name: word for name, word in typed.items() if word is not None} | _where(out),
-    }
-    task = None
-    no_files = made_here(words["reference"])
-    if plan is not None:
-        given["plan"] = Plan.read(plan)
-    if no_files:
-        kind_of_reference(words["reference"])  # words that are not understood cost no loading
-        given["reference"] = words.pop("reference")
-    if outputs or features:
-        if data or forget:
-            raise InputError(
-                "saved outputs and features carry their own labels; leave --data and --forget out"
-            )
-        others: dict[str, Any] = {"network": network, "cuts": cuts, "trust": trust or None, "budget": budget}
-        others |= {"device": None if device == "auto" else device, "stress": stress or None, "plan": plan}
-        others |= {"thumbnails": thumbnails or None, "tsne": tsne or None}
-        _refuse_idle(others | {CRITIC.get(name, name): value for name, value in fields.items()})
-        models = {role: _saved(files, outputs, features) for role, files in words.items()}
-        given["typed"] |= _hashes(words)
-        with stages():
-            made = run_audit(**given | together(models))
-    else:
-        if not data or not forget:
-            raise InputError("--data and --forget say what was to be forgotten; give both")
-        where = choose_device(device)
-        task = open_task(data, forget, list(words.values()))
-        models = {
-            role: load_for(task, Path(file), where, network, cuts, trust) for role, file in words.items()
-        }
-        given["typed"] |= _hashes(words)
-        for line in introduction(task, models["original"]):
-            say(line)
-        if no_files and given["reference"] != "none":
-            name = models["original"].architecture.get("network", "")
-            given["pretraining"] = pretraining(scale, task.dataset, name)
-        curve = dataclasses.replace(InformationCurve(), **fields)
-        measures = beside(stress, tsne)
-        with stages():
-            made = run_audit(**given | together(models), task=task, curve=curve, measures=measures)
-    _show(made, out, task if thumbnails else None, as_json)
-    if junit:
-        write_junit(made, junit)
-    raise typer.Exit(EXIT.get(made.verdict, 1))
+    return dict(zip(roles, files, strict=True)), folders
 
 
-def _show(made: Audit, out: Path | None, thumbnails: ForgetTask | None, as_json: bool) -> None:
-    """Save what was found, and print it: all of it where it is saved nowhere."""
+def _typed(
+    words: Mapping[str, str | None], role: str, audited: Mapping[str, str], hashes: Mapping[str, str]
+) -> dict[str, Any]:
+    """What was typed for the audit of one of the models, when, and the hashes of its files."""
+    own = {"unlearned" if name == role else name: value for name, value in hashes.items()
+           if name == role or name not in audited}  # fmt: skip
+    when = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
+    given = {name: word for name, word in words.items() if word is not None}
+    return given | {"unlearned": audited[role], "when": when, "sha256": own}
+
+
+def _write_plan(
+    path: Path, words: Mapping[str, str], opened: Callable[..., Any], asked: Mapping[str, Any]
+) -> None:
+    check_place(path)
+    task, models, _ = opened(words)
+    zero: dict[str, Any] = {"reference": words["reference"]}  # a keyword, unless there are files
+    made = auditing.planned(**zero | arguments.as_kwargs(models) | dict(asked), task=task)
+    echo(f"{made.sha256}  {made.write(path)}")
+
+
+def _opened(
+    words: Mapping[str, str],
+    *,
+    data: str | None,
+    forget: str | None,
+    device: str,
+    network: str | None,
+    cuts: str | None,
+    trust: bool,
+) -> tuple[ForgetTask, dict[str, Classifier], dict[str, str]]:
+    """The task, and by role the models of the words that are files and the SHA-256 of the bytes they were read from."""
+    if not data or not forget:
+        raise InputError("--data and --forget say what was to be forgotten; give both")
+    where = choose_device(device)
+    files = {role: Checkpoint(word) for role, word in words.items() if not arguments.is_keyword(word)}
+    hashes = {role: file.sha256 for role, file in files.items()}
+    task = open_task(data, forget, list(files.values()))
+    # Each file's bytes are given up once its model is there.
+    models = {role: load_for(task, files.pop(role), where, network, cuts, trust) for role in hashes}
+    announce(where)
+    return task, models, hashes
+
+
+def _training_of_proxies(scale: Scale, task: ForgetTask, original: Classifier) -> Pretraining:
+    return pretraining(scale, task.dataset, str(original.architecture.get("network", "")))
+
+
+def _show(
+    made: auditing.Audit,
+    out: Path | None,
+    thumbnails: ForgetTask | None,
+    as_json: bool,
+    junit: Path | None,
+    title: str,
+) -> None:
+    """Save what was found, and print it under the title: all of it where it is saved nowhere."""
     if out:
         made.save(out, thumbnails=thumbnails)
         say(f"The report and its records are in {out}/; open {out / 'report.html'}.")
     if as_json:
-        console.print(made.report.model_dump_json(indent=1), markup=False)
+        echo(made.report.model_dump_json(indent=1))
     else:
-        console.print(made.report.markdown() if not out else f"{made.verdict}\n{made.sentence}", markup=False)
-
-
-def write_junit(made: Audit, path: Path) -> None:
-    """The file of `--junit`, with the seconds that measuring took."""
-    from residua.report.junit import junit
-
-    spent = sum(
-        seconds
-        for record in made.records.values()
-        for part, seconds in record.seconds.items()
-        if "." not in part
-    )
-    text = junit(made.report, spent)
-    write_atomically(path, lambda part: part.write_text(text, "utf-8"))
-
-
-def beside(stress: bool, tsne: bool) -> tuple[Measure, ...]:
-    """What is measured beside the verdict."""
-    return (*BESIDE, *((Stress(),) if stress else ()), *((Embedding(),) if tsne else ()))
-
-
-def references_of(words: list[str]) -> dict[str, str]:
-    """The references that were typed, by role; a folder stands for the models and saved files in it."""
-    files = [file for word in words for file in ([word] if made_here(word) else _files_in(word))]
-    if len(files) > 1 and any(made_here(file) for file in files):
-        raise InputError(
-            f"--reference {next(filter(made_here, files))} stands alone; give files, proxy:0.15x3 or none"
-        )
-    return {reference_role(number): file for number, file in enumerate(files, start=1)}
-
-
-def _files_in(word: str) -> list[str]:
-    folder = Path(word)
-    if not folder.is_dir() or (folder / "config.json").exists():
-        return [word]  # a folder with a config.json is one model
-    files = sorted(str(path) for path in folder.iterdir() if path.suffix in MODEL_FILES)
-    if not files:
-        raise InputError(
-            f"--reference {word} is a folder without models ({', '.join(MODEL_FILES)}); give files or another folder"
-        )
-    return files
-
-
-def made_here(word: str) -> bool:
-    return word == "none" or word.startswith("proxy:")
+        echo(title + (made.report.markdown() if not out else f"{made.verdict}\n{made.sentence}"))
+    if junit:
+        write_text(junit, junit_xml(made.report, arguments.measuring_seconds(made.records)))
 
 
 def _where(out: Path | None) -> dict[str, str]:
-    """The way from the folder of the report to where the command was typed."""
+    """The path from the folder of the report to where the command was typed."""
     return {} if out is None or out.is_absolute() else {"from": os.path.relpath(".", out)}
 
 
-def _hashes(words: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """SHA-256 of each file that was typed, by role: by it others know which file was audited."""
-    files = {role: files_of(word) for role, word in words.items() if not made_here(word)}
+def _refuse_idle(options: Mapping[str, Any], where: str) -> None:
+    """Refuse options that were given and would change nothing."""
+    idle = [
+        f"--{name.replace('_', '-')}"
+        for name, value in options.items()
+        if value is not None and value is not False and (name, value) != ("device", "auto")
+    ]
+    if idle:
+        raise InputError(f"{', '.join(idle)} would change nothing {where}; leave them out")
+
+
+def _saved(
+    words: Mapping[str, str], outputs: bool, features: bool, labels: str | None, idle: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Saved files by role; options that would change nothing in an audit of them are refused."""
+    if labels:
+        raise InputError("saved outputs and features carry their own labels; leave --data and --forget out")
+    _refuse_idle(idle, "in an audit of saved files")
+    if outputs and features:
+        return {role: saved.read_saved(*arguments.files_of(word)).sampled() for role, word in words.items()}
     return {
-        "sha256": {
-            role: file_hash(paths[0])
-            for role, paths in files.items()
-            if len(paths) == 1 and paths[0].is_file()
-        }
+        role: saved.read_outputs(word) if outputs else saved.read_features(word).sampled()
+        for role, word in words.items()
     }
 
 
-def _refuse_idle(options: Mapping[str, Any]) -> None:
-    """Refuse what was given and would change nothing in an audit of saved files."""
-    idle = [f"--{name.replace('_', '-')}" for name, word in options.items() if word is not None]
-    if idle:
-        raise InputError(f"{', '.join(idle)} would change nothing in an audit of saved files; leave them out")
-
-
-def _saved(words: str, outputs: bool, features: bool) -> Any:
-    if outputs and features:
-        return read_saved(*files_of(words)).sampled()
-    return read_outputs(words) if outputs else read_features(words).sampled()
+def _introduce(task: ForgetTask, original: Classifier) -> None:
+    """Say what images models see, and whether Original's accuracy on them is above chance."""
+    split = task.retain
+    channels, height, width = split.shape
+    mean, std = (", ".join(f"{value:.3f}" for value in values) for values in (split.mean, split.std))
+    right = {
+        name: float((logits(original, part).argmax(dim=1) == part.labels).double().mean())
+        for name, part in (("test", task.test), ("forget", task.forget))
+        if len(part)
+    }
+    what = "the forgotten class" if task.scenario == "class" else "the forgotten samples"
+    what += "es" if len(task.forgotten) > 1 else ""
+    say(
+        f"Images {channels} x {height} x {width}, mean {mean}, std {std}"
+        + (f" ({task.preprocessed})" if task.preprocessed else "")
+        + f". Original's accuracy: {100 * right['test']:.1f} % on test, {100 * right['forget']:.1f} % on {what}."
+    )
+    chance = 1 / task.classes
+    low = [name for name, value in right.items() if value <= chance + 0.5 * min(chance, 0.2)]
+    if low:
+        where = " and ".join({"test": "test", "forget": what}[name] for name in low)
+        say(
+            f"warning: Original is near chance ({100 * chance:.1f} %) on {where}. Is that how it was trained to see images? "
+            "--size, --mean, --std and --normalise change it, --network its architecture."
+        )

@@ -1,22 +1,34 @@
-"""How the command line looks: results on standard output, everything else on standard error."""
+"""Output of the command line: results on standard output; notes, progress and errors on standard error."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from residua.cli.options import command_line
 from residua.errors import LONGEST_SENTENCE, printable
+from residua.files import write_atomically
+from residua.text import duration
 
-if TYPE_CHECKING:  # what only looks things up does not wait for PyTorch
-    from residua.report import Table
+if TYPE_CHECKING:  # --help and verify do not wait for PyTorch
+    import torch
+
+    from residua.report.table import Table
+    from residua.study.schedule import Step
     from residua.training.loop import Tick
+
+# The exit code of a study some of whose cells failed.
+SOME_FAILED = 1
 
 
 class Screen(Console):
@@ -31,19 +43,31 @@ class Screen(Console):
 
 
 # A table that goes to a file or a pipe is not cut at the usual 80 columns.
-out = Screen(highlight=False, emoji=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
-err = Screen(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+out = Screen(
+    highlight=False, emoji=False, soft_wrap=True, markup=False, width=None if sys.stdout.isatty() else 140
+)
+err = Screen(stderr=True, highlight=False, emoji=False, soft_wrap=True, markup=False)
+# Prints a result on standard output.
+echo = out.print
 
 
 def complain(sentence: str) -> None:
-    err.print(f"residua: {printable(' '.join(sentence.split()), LONGEST_SENTENCE)}", markup=False)
+    """Print an error as one line."""
+    err.print(f"residua: {printable(' '.join(sentence.split()), LONGEST_SENTENCE)}")
 
 
 def say(sentence: str) -> None:
-    err.print(printable(sentence, LONGEST_SENTENCE), markup=False)
+    """Print a note on standard error."""
+    err.print(printable(sentence, LONGEST_SENTENCE))
+
+
+def echo_json(data: Any) -> None:
+    """Print data as JSON on standard output."""
+    out.print_json(json.dumps(data))
 
 
 def show(table: Table) -> None:
+    """Print a table on standard output."""
     rich = RichTable(
         title=Text(printable(table.title)), title_justify="left", title_style="bold", caption_justify="left"
     )
@@ -54,89 +78,119 @@ def show(table: Table) -> None:
         rich.add_row(*(Text(printable(cell)) for cell in row))
     out.print(rich)
     if table.note:
-        out.print(table.note, markup=False)
+        out.print(table.note)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file as a whole or not at all."""
+    write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
 
 
 @contextlib.contextmanager
-def training_bar(what: str) -> Iterator[None]:
-    """A bar over every `descend` in the body, with epoch and loss; plain lines if there is no terminal."""
-    from residua.training.loop import watching
+def live_line(description: str = "") -> Iterator[Callable[[str, float | None], None]]:
+    """One line that is redrawn in a terminal; the function takes a description and the fraction that is done."""
+    columns = (BarColumn(20), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as progress:
+        line = progress.add_task(description, total=None)
 
-    if not err.is_terminal:
-        with watching(lambda tick: _line(what, tick)):
-            yield
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True) as progress:
-        bar = progress.add_task(what)
+        def update(description: str, fraction: float | None) -> None:
+            total = None if fraction is None else 1
+            progress.update(line, description=printable(description), total=total, completed=fraction or 0)
 
-        def update(tick: Tick) -> None:
-            progress.update(
-                bar,
-                total=tick.epochs * tick.steps,
-                completed=(tick.epoch - 1) * tick.steps + tick.step,
-                description=f"{what}  epoch {tick.epoch}/{tick.epochs}  loss {tick.loss:.3f}",
-            )
+        yield update
 
-        with watching(update):
-            yield
+
+def _announcement(device: torch.device | None) -> Callable[[], None]:
+    """A function whose first call says the device and its number formats."""
+    from residua.device import device_facts
+
+    unsaid = iter([] if device is None else [device_facts(device)])
+
+    def announce() -> None:
+        for sentence in unsaid:
+            say(sentence)
+
+    return announce
 
 
 @contextlib.contextmanager
-def stages() -> Iterator[None]:
-    """What is told of the work in the body, model by model: a line for each stage or, in a terminal, one live bar.
+def work(stage: str = "", device: torch.device | None = None) -> Iterator[None]:
+    """Progress of the stages that the body reports and of its trainings; where there is no terminal, one line each.
 
-    A training on the way, such as a proxy's, is followed as `training_bar` does.
+    Args:
+        stage: First stage.
+        device: Device of the trainings, which is said as the first of them begins.
     """
     from residua.progress import listening
     from residua.training.loop import watching
 
-    stage = [""]
-    if not err.is_terminal:
+    announce = _announcement(device)
+    with live_line(stage) as update:
 
-        def told(what: str, share: float | None) -> None:
-            if share is None:
-                stage[0] = what
+        def on_stage(what: str, fraction: float | None) -> None:
+            nonlocal stage
+            stage = what
+            update(what, fraction)
+            if fraction is None and not err.is_terminal:
                 say(what)
 
-        with listening(told), watching(lambda tick: _line(stage[0], tick)):
+        def on_step(tick: Tick) -> None:
+            announce()
+            words = f"epoch {tick.epoch}/{tick.epochs}, loss {tick.loss:.3f}"
+            fraction = ((tick.epoch - 1) * tick.steps + tick.step) / (tick.epochs * tick.steps)
+            update(f"{stage}, {words}", fraction)
+            if tick.epoch_done and not err.is_terminal:
+                say(f"{stage}: {words}")
+
+        with listening(on_stage), watching(on_step):
             yield
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True) as progress:
-        bar = progress.add_task("", total=None)
-
-        def show_share(what: str, share: float | None) -> None:
-            stage[0] = what
-            progress.update(
-                bar, description=printable(what), total=None if share is None else 1, completed=share or 0
-            )
-
-        def show_epoch(tick: Tick) -> None:
-            share = ((tick.epoch - 1) * tick.steps + tick.step) / (tick.epochs * tick.steps)
-            progress.update(
-                bar,
-                description=f"{printable(stage[0])}, epoch {tick.epoch}/{tick.epochs}, loss {tick.loss:.3f}",
-                total=1,
-                completed=share,
-            )
-
-        with listening(show_share), watching(show_epoch):
-            yield
-
-
-def _line(what: str, tick: Tick) -> None:
-    if tick.epoch_done:
-        say(f"{what}: epoch {tick.epoch}/{tick.epochs}, loss {tick.loss:.3f}")
 
 
 @contextlib.contextmanager
-def download_bar() -> Iterator[Progress]:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:.0f} %"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=err, disable=not err.is_terminal) as progress:
-        yield progress
+def study_progress(device: torch.device | None = None) -> Iterator[dict[str, Any]]:
+    """Progress of a study: cells done, running and last finished, and the time left.
+
+    Gives the arguments by which a study reports: `command`, `tell` and `progress`. The device is said as work begins.
+
+    Where there is no terminal, one line for each cell that was computed. An interruption says how to resume.
+    """
+    announce = _announcement(device)
+    with live_line("looking") as update:
+        before, last = -1, ""
+
+        def progress(step: Step) -> None:
+            nonlocal before, last
+            announce()
+            words = time_left(step.left, step.unknown)
+            left = f", {words} left" if words else ""
+            running = f", now {', '.join(step.running[:2])}" if step.running else ""
+            last = f", last {step.last} {step.seconds:.1f} s" if step.last else last
+            update(
+                f"{step.done}/{step.total} cells{left}{running}{last}",
+                (step.done + step.failed) / step.total if step.total else None,
+            )
+            computed = step.done - step.reused
+            if not err.is_terminal and step.last and computed > before >= 0:
+                say(f"{step.done}/{step.total} {step.last}, {step.seconds:.1f} s{left}")
+            before = computed
+
+        try:
+            yield {"command": command_line(), "tell": say, "progress": progress}
+        except KeyboardInterrupt:
+            say("interrupted; the same command resumes")
+            raise
+
+
+def time_left(seconds: float, unknown: int) -> str:
+    """The time left in words: empty if it is unknown, "at least" if some cells are unlike all that were made so far."""
+    return f"{'at least' if unknown else 'about'} {duration(seconds)}" if seconds > 0 else ""
+
+
+def report_failures(failures: Mapping[str, str]) -> None:
+    """Name every failure, and end with an exit code that says so."""
+    if not failures:
+        return
+    say(f"{len(failures)} cells failed; the same command tries them again:")
+    for name, why in failures.items():
+        say(f"  {name}: {why}")
+    raise typer.Exit(SOME_FAILED)

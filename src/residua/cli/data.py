@@ -1,38 +1,37 @@
-"""`residua data`: look at data sets, and fetch them."""
+"""`residua data`: inspect and download data sets."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
-from rich.progress import TaskID
 
-from residua.cli.console import download_bar, out, say
+from residua.cli import options as opt
+from residua.cli.console import echo_json, live_line, say
 from residua.cli.console import show as show_table
-from residua.cli.options import DataOption, ForgetOption, open_task
-from residua.cli.preparing import with_preprocessing
-from residua.cli.words import AsJson
+from residua.cli.inputs import open_task
 from residua.data import fetch as fetch_files
 from residua.data import open_dataset
 from residua.report.table import Table
 
-app = typer.Typer(help="Look at data sets, and fetch them.")
+app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]})
 
 
 @app.callback()
 def data() -> None:
-    """Look at data sets, and fetch them."""
+    """Inspect and download data sets."""
 
 
 @app.command()
-@with_preprocessing
-def show(data: DataOption, as_json: AsJson = False) -> None:
-    """Sizes, classes and normalisation of a data set of images.
+@opt.with_preprocessing
+def show(data: opt.Data, as_json: opt.AsJson = False) -> None:
+    """Show the sizes, classes and normalisation of a data set of images.
 
     Models of tables, text or sound need none: they are audited by the features and outputs that they saved
     (docs/saved.md).
+
+    Example: residua data show --data fashion-sample
     """
     opened = open_dataset(data)
     for note in opened.notes:
@@ -48,7 +47,7 @@ def show(data: DataOption, as_json: AsJson = False) -> None:
         "std": opened.train.std,
     }
     if as_json:
-        out.print_json(json.dumps(about))
+        echo_json(about)
         return
     channels, height, width = opened.shape
     names = opened.class_names or [str(c) for c in range(opened.classes)]
@@ -72,26 +71,31 @@ def show(data: DataOption, as_json: AsJson = False) -> None:
 
 
 @app.command()
-@with_preprocessing
-def manifest(data: DataOption, forget: ForgetOption) -> None:
-    """The hashes, sizes and duplicates of a task, as JSON."""
-    out.print_json(json.dumps(open_task(data, forget).manifest()))
+@opt.with_preprocessing
+def manifest(data: opt.Data, forget: opt.Forget) -> None:
+    """Print the hashes, sizes and duplicates of a task, as JSON.
+
+    Example: residua data manifest --data fashion-sample --forget class:6
+    """
+    echo_json(open_task(data, forget).manifest())
 
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="cifar10, cifar100, mnist or fashion-mnist.")],
-    to: Annotated[Path, typer.Option(help="The folder to put the files in.")],
-    mirror: Annotated[Optional[str], typer.Option(help="Another address to download the files from.")] = None,  # noqa: UP045
+    name: Annotated[str, typer.Argument(help="Data set: cifar10, cifar100, mnist or fashion-mnist.")],
+    to: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.")],
+    mirror: Annotated[
+        str | None, typer.Option(metavar="URL", help="Address of another server to download from.")
+    ] = None,
 ) -> None:
-    """Download a data set: resumed where it stopped, and checked."""
-    with download_bar() as progress:
-        bars: dict[str, TaskID] = {}
+    """Download a data set: resumed where it stopped, and checked.
 
-        def update(file: str, done: int, total: int | None) -> None:
-            if file not in bars:
-                bars[file] = progress.add_task(file)
-            progress.update(bars[file], completed=done, total=total)
+    Example: residua data fetch cifar10 --to data/
+    """
+    with live_line() as update:
 
-        fetch_files(name, to, mirror=mirror, progress=update)
+        def progress(file: str, done: int, total: int | None) -> None:
+            update(file if total is None else f"{file} {done / total:.0%}", done / total if total else None)
+
+        fetch_files(name, to, mirror=mirror, progress=progress)
     say(f"{name} is in {to}; use it as --data {name}:{to}")

@@ -1,61 +1,56 @@
-"""`residua demo`: the main job on the embedded data."""
+"""`residua demo`: unlearning and audits on the embedded data."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from residua.cli.console import out as console
-from residua.cli.console import say, show
-from residua.cli.options import DeviceOption, SeedOption, choose_device, open_task
-from residua.cli.progress import following, report_failures
-from residua.cli.report import write_study_page
-from residua.cli.words import JobsOption, OurNetwork, command_line
+from residua.audits.pages import PAGE
+from residua.cli import options as opt
+from residua.cli.console import echo, report_failures, say, show, study_progress, write_text
+from residua.cli.inputs import choose_device, open_task
 from residua.compare import Rules
-from residua.files import check_place, write_atomically
-from residua.report import catalogue_table, control_reports
-from residua.study import demonstration
+from residua.files import check_place
+from residua.report.controls import control_reports
+from residua.report.methods import study_tables
+from residua.report.pages import study_page
+from residua.study.presets import complete, demonstration
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for models, records and the table.")] = Path("demo"),
-    seed: SeedOption = 0,
-    network: OurNetwork = None,
-    jobs: JobsOption = 2,
-    device: DeviceOption = "cpu",
+    out: Annotated[Path, opt.output("Folder for models, records and the table.", metavar="DIR")] = Path(
+        "demo"
+    ),
+    seed: opt.Seed = 0,
+    network: opt.OurNetwork = None,
+    jobs: opt.Jobs = 2,
+    device: opt.Device = "auto",
 ) -> None:
     """Forget class 6 (shirt) of the embedded Fashion-MNIST sample: what models say, what they know, the verdicts.
 
     What is already in --out is not made again, so the same command resumes where it was stopped.
+
+    Example: residua demo --out demo/
     """
     check_place(out / "table.md")
     where = choose_device(device)
     say(
-        "Forgetting class 6 (shirt) of 6,000 embedded images of clothes. This takes about two minutes on two AVX-512 cores, longer on others."
+        "Forgetting class 6 (shirt) of 6,000 embedded images of clothes. This takes about two minutes on two "
+        "AVX-512 cores, longer on others."
     )
     task = open_task("fashion-sample", "class:6")
-    with following() as progress:
-        finished = demonstration(
-            task,
-            out=out,
-            seed=seed,
-            network=network,
-            jobs=jobs,
-            device=str(where),
-            command=command_line(),
-            tell=say,
-            progress=progress,
-        )
+    with study_progress(where) as reporting:
+        study = demonstration(task, seed=seed, network=network)
+        finished = complete(study, out, jobs=jobs, device=str(where), **reporting)
     reports = {report.about["control"]: report for report in control_reports(finished.records, Rules())}
     verdicts = {label: report.verdict.replace("_", " ") for label, report in reports.items()}
-    table = catalogue_table(finished.records, verdicts=verdicts)
-    write_atomically(out / "table.md", lambda part: part.write_text(table.markdown(), encoding="utf-8"))
-    write_atomically(out / "table.csv", lambda part: part.write_text(table.csv(), encoding="utf-8"))
+    (table,) = study_tables(finished.records, verdicts=verdicts)
+    write_text(out / "table.md", table.markdown())
+    write_text(out / "table.csv", table.csv())
     show(table)
     for label, report in reports.items():
-        console.print(f"{label}: {verdicts[label]}. {report.sentence}", markup=False)
+        echo(f"{label}: {verdicts[label]}. {report.sentence}")
     say(f"The table, the records and the models are in {out}/.")
-    say(f"Open {write_study_page(out, finished.records)} to look at it.")
+    write_text(out / PAGE, study_page(finished.records, out.absolute().name))
+    say(f"Open {out / PAGE} to look at it.")
     report_failures(finished.failures)

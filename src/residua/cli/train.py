@@ -1,44 +1,35 @@
-"""`residua train`: make an Original, or a Retrain."""
+"""`residua train`: train Original, or Retrain."""
 
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
-import typer
-
-from residua.cli.console import say, show, training_bar
-from residua.cli.options import (
-    CutsOption,
-    DataOption,
-    DeviceOption,
-    ForgetOption,
+from residua.cli import options as opt
+from residua.cli.console import say, show, work
+from residua.cli.inputs import (
     ScaleOption,
-    SeedOption,
-    TrustOption,
     check_outputs,
     choose_device,
     cut_names,
     open_task,
     with_fields,
 )
-from residua.cli.words import command_line, given
 from residua.data.task import ForgetTask
-from residua.device import resolve_precision
+from residua.device import clock, resolve_precision
 from residua.errors import InputError
-from residua.facts import MeasureFacts, MethodFacts, Setting, TaskFacts
+from residua.files import file_hash
 from residua.measure import Accuracy
-from residua.models.checkpoint import save
+from residua.measure.measuring import measured
+from residua.models.checkpoint import Checkpoint, save
 from residua.models.classifier import Classifier
-from residua.models.foreign.making import begin, file_digest, make
-from residua.models.foreign.opening import with_stem
+from residua.models.foreign.opening import begin, make, with_stem
 from residua.models.networks import NETWORKS, build
-from residua.record import Record, describe
-from residua.report import accuracy_table
-from residua.study.validation import validation_task
+from residua.record import describe
+from residua.report.methods import accuracy_table
+from residua.study.tuning import validation_task
 from residua.training.loop import seeded
 from residua.training.pretraining import Pretraining
 from residua.training.recipes import TINY, WIDTH, pretraining, stem_at
@@ -47,9 +38,9 @@ from residua.unlearn import Original, Retrain
 
 def fitted(arguments: Sequence[str]) -> Callable[..., Any]:
     """The command with the defaults of the scale that these arguments name."""
-    scale = (given(arguments, "--scale") or ["tiny"])[-1]
-    data = (given(arguments, "--data") or [""])[-1].partition(":")[0]
-    network = (given(arguments, "--network") or ["resnet18"])[-1]
+    scale = (opt.given(arguments, "--scale") or ["tiny"])[-1]
+    data = (opt.given(arguments, "--data") or [""])[-1].partition(":")[0]
+    network = (opt.given(arguments, "--network") or ["resnet18"])[-1]
     try:
         settings = pretraining(scale, data, network)  # type: ignore[arg-type]
     except InputError:
@@ -59,65 +50,62 @@ def fitted(arguments: Sequence[str]) -> Callable[..., Any]:
 
 
 def train(
-    data: DataOption,
-    forget: ForgetOption,
-    out: Annotated[Path, typer.Option(help="Where the checkpoint goes (.safetensors).")],
+    data: opt.Data,
+    forget: opt.Forget,
+    out: opt.CheckpointOut,
     retrain: Annotated[
-        bool,
-        typer.Option(
-            "--retrain", help="Train on the retain set only, which makes Retrain instead of Original."
-        ),
+        bool, opt.data("Train on the retain set only, which makes Retrain instead of Original.", "--retrain")
     ] = False,
     network: Annotated[
         str,
-        typer.Option(
+        opt.models(
+            "Architecture: resnet18, resnet50, vit, a network of an installed library "
+            "(timm:convnext_atto,img_size=32), or module:callable.",
             metavar="NAME|MODULE:CALLABLE",
-            help="resnet18, resnet50, vit, a network of an installed library (timm:convnext_atto,img_size=32), or "
-            "module:callable.",
         ),
     ] = "resnet18",
-    cuts: CutsOption = None,
+    cuts: opt.Cuts = None,
     init: Annotated[
         Path | None,
-        typer.Option(
-            help="Start from these weights: ours, or under the names of timm, torchvision or Hugging Face; the head is new "
-            "if it has other classes."
+        opt.models(
+            "Start from these weights: ours, or under the names of timm, torchvision or Hugging Face; the "
+            "head is new if it has other classes.",
+            metavar="FILE",
         ),
     ] = None,
-    trust: TrustOption = False,
+    trust: opt.Trust = False,
     width: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(help="Width of a ResNet; by scale: 16 (tiny, small) or 64 (full)."),
+        int | None, opt.models("Width of a ResNet.", show_default="by scale: 16 (tiny, small) or 64 (full)")
     ] = None,
     validation: Annotated[
-        Optional[float],  # noqa: UP045
-        typer.Option(
-            help="Leave this share of the training data out, as tune does; it stands in for the test data."
-        ),
+        float | None,
+        opt.data("Fraction of the training data to hold out, as tune does; it replaces the test data."),
     ] = None,
-    variant: Annotated[str, typer.Option(help="Variant of a ViT: micro, tiny, small or base.")] = "tiny",
-    patch: Annotated[int, typer.Option(help="Patch size of a ViT.")] = 4,
+    variant: Annotated[str, opt.models("Variant of a ViT: micro, tiny, small or base.")] = "tiny",
+    patch: Annotated[int, opt.models("Patch size of a ViT.")] = 4,
     scale: ScaleOption = "tiny",
-    seed: SeedOption = 0,
-    device: DeviceOption = "auto",
-    record: Annotated[
-        Path | None, typer.Option(help="Write the record of the run to this .json file.")
-    ] = None,
+    seed: opt.Seed = 0,
+    device: opt.Device = "auto",
+    record: opt.RecordOut = None,
     *,
     fields: dict[str, Any],
 ) -> None:
     """Train Original on all of the data, or Retrain without what is to be forgotten.
 
     Settings come from the scale's recipe; options override them.
+
+    Example: residua train --data fashion-sample --forget class:6 --out original.safetensors
     """
     check_outputs(out, record)
     if network == "vit" and scale == "full" and init is None:
         raise InputError(
-            "the paper's ViT is fine-tuned from weights of ImageNet-21k, which --scale full alone does not have; give them "
-            "with --init FILE (and --variant, --patch and --size as they were made), or choose another scale"
+            "the paper's ViT is fine-tuned from weights of ImageNet-21k, which --scale full alone does not "
+            "have; give them with --init FILE (and --variant, --patch and --size as they were made), or "
+            "choose another scale"
         )
     where = choose_device(device)
-    task = open_task(data, forget, [init])
+    weights = Checkpoint(init) if init else None
+    task = open_task(data, forget, [weights])
     task = task if validation is None else validation_task(task, validation)
     settings = dataclasses.replace(pretraining(scale, task.dataset, with_stem(network)[0]), **fields)
     shape: dict[str, Any] = {"variant": variant, "patch": patch}
@@ -125,31 +113,27 @@ def train(
         stem = with_stem(network)[1] or stem_at(scale, task.retain.shape[1])
         shape = {"width": WIDTH[scale] if width is None else width, "stem": stem}
     label = (Retrain if retrain else Original).label
-    with seeded(seed), training_bar(label):
-        begun = _begun(network, cuts, init, trust, task, shape).to(where)
+    with seeded(seed), work(label, where):
+        begun = _begun(network, cuts, weights, trust, task, shape).to(where)
         for note in begun.notes:
             say(f"note: {note}")
-        start = time.perf_counter()
+        start = clock(where)
         model = settings(begun, task.retain if retrain else task.train)
-        seconds = time.perf_counter() - start
-    accuracies = Accuracy()(model, task).values
-    result = Record(
+        seconds = clock(where) - start
+    result = measured(
+        model,
+        task,
+        [Accuracy()],
         name=record.stem if record else label.lower(),
-        setting=Setting(
-            scale=scale,
-            network=model.architecture,
-            task=TaskFacts(**task.manifest()),
-            device=where.type,
-            precision=str(resolve_precision(settings.precision, where)).removeprefix("torch."),
-        ),
-        method=MethodFacts(
-            **describe(settings) | {"label": label, "init": file_digest(init) if init else None}
-        ),
-        measures={"accuracy": MeasureFacts(**describe(Accuracy()))},
+        method=describe(settings) | {"label": label, "init": file_hash(init) if init else None},
+        setting={
+            "scale": scale,
+            "device": where.type,
+            "precision": str(resolve_precision(settings.precision, where)).removeprefix("torch."),
+        },
         seeds={"training": seed},
-        readings={"accuracy": dict(accuracies)},
         seconds={"train": seconds},
-        command=command_line(),
+        command=opt.command_line(),
     )
     save(model, out)
     if record:
@@ -161,7 +145,7 @@ def train(
 def _begun(
     network: str,
     cuts: str | None,
-    init: Path | None,
+    init: Checkpoint | None,
     trust: bool,
     task: ForgetTask,
     shape: dict[str, Any],

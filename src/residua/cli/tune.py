@@ -3,113 +3,86 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
-import typer
-
-from residua.cli.console import say, show
-from residua.cli.options import (
-    DataOption,
-    DeviceOption,
-    ForgetOption,
-    ScaleOption,
-    SeedOption,
-    choose_device,
-    load_for,
-    open_task,
-)
-from residua.cli.progress import following
-from residua.cli.unlearn import chosen
-from residua.cli.words import (
-    CutsOption,
-    JobsOption,
-    MethodArgument,
-    MethodOption,
-    NetworkOption,
-    PluginOption,
-    TrustOption,
-    command_line,
-    one_method,
-)
+from residua.cli import options as opt
+from residua.cli.console import say, show, study_progress
+from residua.cli.inputs import ScaleOption, choose_device, chosen_method, load_for, open_task
 from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.files import check_place
 from residua.measure import Accuracy, InformationCurve
 from residua.record import Record
-from residua.report import Table
+from residua.report.table import Table
+from residua.study import tuning
 from residua.study.presets import NETWORK, network_for
-from residua.study.searches import Trial, best_choices, near_best, search_name
-from residua.study.tuning import Given, Start, ranges, tune
-from residua.study.validation import SHARE, validation_task
 from residua.training.recipes import pretraining
 from residua.training.settings import described
 from residua.unlearn import Unlearner, find, methods, traits
 
 EVERY = "every"
+search = opt.panel("Search")
 
 
-def tuning(
-    data: DataOption,
-    forget: ForgetOption,
-    method: MethodArgument = None,
-    method_option: MethodOption = None,
-    plugin: PluginOption = None,
+def tune(
+    data: opt.Data,
+    forget: opt.Forget,
+    method: opt.MethodName = None,
+    method_option: opt.MethodOption = None,
+    plugin: opt.Plugins = None,
     original: Annotated[
-        Optional[Path],  # noqa: UP045 (typer reads it at run time)
-        typer.Option(
-            help="Original (.safetensors), trained with the same --validation; without it Original and Retrain are trained."
+        Path | None,
+        opt.models(
+            "Checkpoint of Original, trained with the same --validation; without it Original and Retrain "
+            "are trained.",
+            metavar="FILE",
         ),
     ] = None,
     reference: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(help="Retrain, whose UA and TA are the aim (.safetensors)."),
+        Path | None, opt.models("Checkpoint of Retrain, whose UA and TA are the aim.", metavar="FILE")
     ] = None,
     out: Annotated[
         Path,
-        typer.Option(
-            help="Folder for what was tried; its Original and Retrain serve every method that is tuned there."
+        opt.output(
+            "Folder for what was tried; its Original and Retrain serve every method that is tuned there.",
+            metavar="DIR",
         ),
     ] = Path("tuning"),
-    trials: Annotated[int, typer.Option(min=1, help="Choices to try, those of earlier runs included.")] = 20,
+    trials: Annotated[int, search("Choices to try, those of earlier runs included.", min=1)] = 20,
     epochs: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(min=1, help="Most epochs.", show_default="each field's own, usually 10"),
+        int | None, search("Maximum number of epochs.", min=1, show_default="each field's own, usually 10")
     ] = None,
     low: Annotated[
-        Optional[float],  # noqa: UP045
-        typer.Option(help="Smallest learning rate.", show_default="each field's own, usually 1e-6"),
+        float | None, search("Smallest learning rate.", show_default="each field's own, usually 1e-6")
     ] = None,
     high: Annotated[
-        Optional[float],  # noqa: UP045
-        typer.Option(help="Largest learning rate.", show_default="each field's own, usually 0.1"),
+        float | None, search("Largest learning rate.", show_default="each field's own, usually 0.1")
     ] = None,
     validation: Annotated[
-        float, typer.Option(help="Share of the training data that is left out, and on which TA is read.")
-    ] = SHARE,
+        float, search("Fraction of the training data that is held out, and on which TA is read.")
+    ] = tuning.SHARE,
     part: Annotated[
         float,
-        typer.Option(
-            help="Part of the other training data that the search takes: faster, and a guess for all of them."
-        ),
+        search("Fraction of the other training data that the search uses: faster, and an approximation."),
     ] = 1.0,
     best_of: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(
+        Path | None,
+        search(
+            "Try the best --trials choices of an earlier search instead of new ones: its record, or the "
+            "folder.",
             metavar="PATH",
-            help="Try the best --trials choices of an earlier search instead of new ones: its record, or the folder.",
         ),
     ] = None,
     index: Annotated[
-        bool,
-        typer.Option("--idi", help="After the search, read IDI of all choices within one point of the best."),
+        bool, search("After the search, read the IDI of all choices within one point of the best.", "--idi")
     ] = False,
-    network: NetworkOption = None,
-    cuts: CutsOption = None,
-    trust: TrustOption = False,
+    network: opt.Network = None,
+    cuts: opt.Cuts = None,
+    trust: opt.Trust = False,
     scale: ScaleOption = "tiny",
-    seed: SeedOption = 0,
-    jobs: JobsOption = 2,
-    device: DeviceOption = "cpu",
+    seed: opt.Seed = 0,
+    jobs: opt.Jobs = 2,
+    device: opt.Device = "auto",
 ) -> None:
     """Search epochs, learning rates and a method's own settings by the gap to Retrain in UA and TA; never by IDI.
 
@@ -117,11 +90,13 @@ def tuning(
     recipe. TA is read on a part of the training data that no model sees, never on the test data. METHOD `every` gives
     every method the same number of trials. Every trial is kept in --out: the same command resumes, and with more
     --trials it goes on. Records of the searches are in --out/records.
+
+    Example: residua tune COLA --data fashion-sample --forget class:6 --trials 20 --out tuning/
     """
-    label = one_method(method, method_option, "tune")
+    label = opt.one_method(method, method_option, "tune")
     every = label.lower() == EVERY
     if not every:
-        ranges(find(label), epochs, low, high)  # an unknown name, or an empty range, costs no loading
+        tuning.ranges(find(label), epochs, low, high)  # an unknown name, or an empty range, costs no loading
     if (original is None) != (reference is None):
         raise InputError(
             "--original and --reference belong together; give both, or neither to have them trained"
@@ -129,22 +104,21 @@ def tuning(
     check_place(out / "study.json")
     where = choose_device(device)
     task = open_task(data, forget, [original, reference])
-    start: Given | Start
+    start: tuning.Given | tuning.Start
     if original is not None and reference is not None:
         model, retrain = (load_for(task, path, where, network, cuts, trust) for path in (original, reference))
-        aim = Accuracy()(retrain, validation_task(task, validation, part=part)).values
-        start = Given(model, dict(aim))
+        aim = Accuracy()(retrain, tuning.validation_task(task, validation, part=part)).values
+        start = tuning.Given(model, dict(aim))
         name = str(model.architecture.get("network"))
     else:
         name = network or NETWORK
-        start = Start(network_for(task, scale, name), pretraining(scale, task.dataset, name))
-    unlearners = [chosen(each, scale, task, name, {}) for each in (_tunable(task) if every else [label])]
-    choices = (
-        {} if best_of is None else {u.label: _best_of(best_of, out, u, trials, seed) for u in unlearners}
-    )
+        start = tuning.Start(network_for(task, scale, name), pretraining(scale, task.dataset, name))
+    labels = _tunable(task) if every else [label]
+    unlearners = [chosen_method(each, scale, task, name, {}) for each in labels]
+    choices = {u.label: _best_of(best_of, out, u, trials, seed) for u in unlearners if best_of}
     for unlearner in unlearners:
-        with following() as progress:
-            tried = tune(
+        with study_progress(where) as reporting:
+            tried = tuning.tune(
                 unlearner,
                 task,
                 start,
@@ -162,9 +136,7 @@ def tuning(
                 report=lambda trial: say(_line(trial)),
                 jobs=jobs,
                 device=str(where),
-                command=command_line(),
-                tell=say,
-                progress=progress,
+                **reporting,
             )
         show(_table(unlearner.label, tried))
         if index:
@@ -173,11 +145,11 @@ def tuning(
 
 def _best_of(place: Path, out: Path, method: Unlearner, number: int, seed: int) -> list[dict[str, Any]]:
     """The best choices of an earlier search: of its record, or of that in a folder. The record must not be overwritten."""
-    name = f"{search_name(method, seed)}.json"
+    name = f"{tuning.search_name(method, seed)}.json"
     path = place / name if place.is_dir() else place
     if path.resolve() == (out / "records" / name).resolve():
         raise InputError(f"{path} would be overwritten by what is tried again; give another --out")
-    return best_choices(Record.read(path), method, number)
+    return tuning.best_choices(Record.read(path), method, number)
 
 
 def _tunable(task: ForgetTask) -> list[str]:
@@ -190,15 +162,15 @@ def _tunable(task: ForgetTask) -> list[str]:
     return labels
 
 
-def _range(label: str, tried: list[Trial]) -> str:
-    near = near_best(tried)
+def _range(label: str, tried: list[tuning.Trial]) -> str:
+    near = tuning.near_best(tried)
     values = sorted(trial.idi for trial in near if trial.idi is not None)
     if not values:
         return f"{label}: IDI is undetermined for all {len(near)} choices within one point of the best gap"
     return f"{label}: IDI {values[0]:.2f} to {values[-1]:.2f} over {len(values)} choices within one point of the best gap"
 
 
-def _table(label: str, tried: list[Trial]) -> Table:
+def _table(label: str, tried: list[tuning.Trial]) -> Table:
     return Table(
         title=f"{label}: nearest to Retrain first",
         columns=("Gap", "UA %", "TA %", "Settings"),
@@ -214,9 +186,9 @@ def _table(label: str, tried: list[Trial]) -> Table:
     )
 
 
-def _settings(trial: Trial) -> str:
+def _settings(trial: tuning.Trial) -> str:
     return ", ".join(f"{k}={v:.3g}" if isinstance(v, float) else f"{k}={v}" for k, v in trial.fields.items())
 
 
-def _line(trial: Trial) -> str:
+def _line(trial: tuning.Trial) -> str:
     return f"trial {trial.number}: gap {trial.gap:.3f} with {_settings(trial)}"

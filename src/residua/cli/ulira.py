@@ -1,4 +1,4 @@
-"""`residua ulira`: a likelihood ratio attack on unlearning methods, by shadow models that all methods share."""
+"""`residua ulira`: a likelihood-ratio attack on unlearning methods, by shadow models that all methods share."""
 
 from __future__ import annotations
 
@@ -6,82 +6,85 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal, Optional
+from typing import Annotated, Literal
 
-import typer
-
-from residua.cli.console import say, show
-from residua.cli.options import DataOption, DeviceOption, SeedOption, choose_device
-from residua.cli.progress import following
-from residua.cli.words import OurNetwork, command_line
+from residua.cli import options as opt
+from residua.cli.console import say, show, study_progress, write_text
+from residua.cli.inputs import ScaleOption, choose_device
 from residua.data import open_dataset
 from residua.data.task import Dataset
 from residua.errors import InputError
-from residua.files import check_place, write_atomically
-from residua.report import ulira_table
-from residua.study.attacking import ulira as attack
+from residua.files import check_place
+from residua.report.methods import ulira_table
+from residua.study import shadows
 from residua.study.presets import NETWORK, network_fields
-from residua.texts import seconds_of
-from residua.training.recipes import SHADOWS, Scale, pretraining, unlearning
+from residua.text import seconds_of
+from residua.training.recipes import SHADOWS, pretraining, unlearning
 from residua.unlearn import find
+
+attack = opt.panel("Attack")
 
 
 def ulira(
-    method: Annotated[list[str], typer.Option(help="Method, such as SCRUB or COLA; may be repeated.")],
-    data: DataOption = "fashion-sample",
-    scale: Annotated[
-        Scale, typer.Option(help="Default hyperparameters: ours (tiny, small) or the paper's (full).")
-    ] = "tiny",
+    method: Annotated[list[str], opt.methods("Method, such as SCRUB or COLA; may be repeated.")],
+    data: opt.Data = "fashion-sample",
+    scale: ScaleOption = "tiny",
     models: Annotated[
-        Optional[int],  # noqa: UP045 (typer reads it at run time)
-        typer.Option(help="Shadow models, a multiple of 4; by scale: 16, 16, 128."),
+        int | None, attack("Number of shadow models, a multiple of 4.", show_default="by scale: 16, 16, 128")
     ] = None,
     forget_sets: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(min=1, help="Forget sets that each model unlearns in turn; by scale: 4, 10, 40."),
+        int | None,
+        attack(
+            "Number of forget sets that each model unlearns in turn.",
+            min=1,
+            show_default="by scale: 4, 10, 40",
+        ),
     ] = None,
     size: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(help="Examples that a model forgets at a time, on average; by scale: 40, 200, 200."),
+        int | None, attack("Mean size of a forget set.", show_default="by scale: 40, 200, 200")
     ] = None,
     of_class: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="Forget examples of this class, or of all; by scale: 6, 4, 4."),
+        str | None, attack("Class whose examples are forgotten, or all.", show_default="by scale: 6, 4, 4")
     ] = None,
     variance: Annotated[
-        Optional[Literal["example", "shared"]],  # noqa: UP045
-        typer.Option(help="Each example's own, or one for all; by scale: shared, shared, example."),
+        Literal["example", "shared"] | None,
+        attack(
+            "Variance of the attack: one of each example, or one for all.",
+            show_default="by scale: shared, shared, example",
+        ),
     ] = None,
     epochs: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(
+        int | None,
+        attack(
+            "Epochs of each shadow model; more of them memorise more.",
             min=1,
-            help="Epochs of each shadow model; more of them memorise more.",
             show_default="by scale: 12, 10, 300",
         ),
     ] = None,
     budget: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(metavar="TIME", help="Start nothing that would take longer: 90s, 10m, 2h, 3d."),
+        str | None, opt.run("Start nothing that would take longer: 90s, 10m, 2h, 3d.", metavar="TIME")
     ] = None,
-    out: Annotated[Path, typer.Option(help="The folder for shadow models, scores and the table.")] = Path(
+    out: Annotated[Path, opt.output("Folder for shadow models, scores and the table.", metavar="DIR")] = Path(
         "ulira"
     ),
     jobs: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(
+        int | None,
+        opt.run(
+            "Models made in parallel, one thread each.",
             min=1,
-            help="Models made side by side, one thread each; all cores, or 1 on a GPU and at full scale.",
+            show_default="all cores, or 1 on a GPU and at full scale",
         ),
     ] = None,
-    network: OurNetwork = None,
-    seed: SeedOption = 0,
-    device: DeviceOption = "auto",
+    network: opt.OurNetwork = None,
+    seed: opt.Seed = 0,
+    device: opt.Device = "auto",
 ) -> None:
-    """Can an attacker distinguish what a method has unlearned from what was never seen? Original is attacked too.
+    """Attack methods by likelihood ratios: can what was unlearned be distinguished from what was never seen?
 
-    The cost is reported before anything starts. Shadow models and scores that are in --out already are
+    Original is attacked too. The cost is reported before anything starts. Shadow models and scores that are in --out already are
     not made again, so a run that was stopped goes on, and further methods share the models.
+
+    Example: residua ulira --method SCRUB --method COLA --out ulira/
     """
     allowed = None if budget is None else seconds_of(budget)
     for label in method:
@@ -101,8 +104,8 @@ def ulira(
     labels = list(dict.fromkeys(find(label).label for label in method))
     if jobs is None:
         jobs = 1 if where.type != "cpu" or scale == "full" else os.cpu_count() or 1
-    with following() as progress:
-        records = attack(
+    with study_progress(where) as reporting:
+        records = shadows.ulira(
             [find(label, **recipes.get(label, {})) for label in labels],
             opened,
             network=shape,
@@ -118,12 +121,10 @@ def ulira(
             device=str(where),
             jobs=jobs,
             budget=allowed,
-            command=command_line(),
-            tell=say,
-            progress=progress,
+            **reporting,
         )
     table = ulira_table(records)
-    write_atomically(out / "table.md", lambda part: part.write_text(table.markdown(), encoding="utf-8"))
+    write_text(out / "table.md", table.markdown())
     show(table)
     say(f"Shadow models, scores, records and the table are in {out}/.")
 

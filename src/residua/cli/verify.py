@@ -1,72 +1,75 @@
-"""`residua verify`: does a saved audit follow from its records, and do its models still give them?"""
+"""`residua verify`: whether a saved audit follows from its records, and whether its models still give them."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from residua.audits.arguments import as_kwargs, exists, files_of
 from residua.audits.pages import PAGE, THUMBNAILS
 from residua.audits.verifying import TOLERANCE, read_records, read_report
 from residua.audits.verifying import verify as run_verify
-from residua.cli.console import out as console
-from residua.cli.console import stages
-from residua.cli.words import CutsOption, NetworkOption, TrustOption
+from residua.cli import options as opt
+from residua.cli.console import echo, work
 from residua.errors import LONGEST_SENTENCE, InputError, printable
 from residua.files import read_text
-from residua.report.audit_data import reference_role, references_in
+from residua.roles import reference_role, references_in
 
 if TYPE_CHECKING:  # checking is arithmetic on records; only --rerun needs PyTorch
     from residua.audits.rerunning import Rerun
     from residua.data.preprocessing import Preprocessing
     from residua.record import Record
 
-# Of what does not hold: whoever made a report up decides how much that is.
+# Number of faults that are printed: the author of a forged report decides how many there are.
 MOST_LINES = 20
 
-Moved = Annotated[
-    Optional[str],  # noqa: UP045 (typer reads it at run time)
-    typer.Option(metavar="FILE", help="New path, if the file has moved since the audit."),
-]
+Moved = Annotated[str | None, opt.models("New path, if the file has moved since the audit.", metavar="FILE")]
 
 
 def verify(
-    folder: Annotated[Path, typer.Argument(help="The folder that `residua audit --out` wrote.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder that `residua audit --out` wrote.")
+    ],
     rerun: Annotated[
-        bool, typer.Option("--rerun", help="Measure again, from the models and the data, and compare.")
+        bool, opt.run("Measure again, from the models and the data, and compare.", "--rerun")
     ] = False,
     original: Moved = None,
     unlearned: Moved = None,
     reference: Annotated[
-        Optional[list[str]],  # noqa: UP045 (typer reads it at run time)
-        typer.Option(
-            metavar="FILE", help="New path, if the file has moved; repeated, in the order of the audit."
-        ),
+        list[str] | None,
+        opt.models("New path, if the file has moved; repeated, in the order of the audit.", metavar="FILE"),
     ] = None,
     data: Annotated[
-        str | None, typer.Option(metavar="NAME[:DIR]", help="New folder, if the data have moved since.")
+        str | None, opt.data("New place, if the data have moved since the audit.", metavar="NAME[:PLACE]")
     ] = None,
     forget: Annotated[
-        str | None, typer.Option(metavar="WHAT", help="As it was typed for `residua audit`.")
+        str | None,
+        opt.data(
+            "Data that were to be forgotten, such as class:6, if the report does not say it.", metavar="WHAT"
+        ),
     ] = None,
-    network: NetworkOption = None,
-    cuts: CutsOption = None,
-    trust: TrustOption = False,
+    network: opt.Network = None,
+    cuts: opt.Cuts = None,
+    trust: opt.Trust = False,
     device: Annotated[
-        str | None, typer.Option(help="cpu, cuda, cuda:1, mps, or auto; without it, as in the audit.")
+        str | None,
+        opt.run("cpu, cuda, cuda:1, mps, or auto: a GPU where there is one.", show_default="as in the audit"),
     ] = None,
     tolerance: Annotated[
-        float, typer.Option(help="How far readings on another machine may be from the records'.")
+        float, opt.run("Largest tolerated difference between readings on another machine and the records'.")
     ] = TOLERANCE,
 ) -> None:
-    """Recompute the hashes of a saved audit and every number that follows from its readings.
+    """Check a saved audit: recompute its hashes and every number that follows from its readings.
 
     With --rerun the readings themselves are measured again. Only what has moved since, and code, has to be
     given: files are looked for where they were typed and beside the folder.
 
-    Exit code 0: all of it holds, 1: something does not, 3: bad input, 70: crashed.
+    Exit code 0: all of it holds, 1: something does not, 3: bad input, 70: internal error.
+
+    Example: residua verify audit/ --rerun
     """
     now = {"original": original, "unlearned": unlearned, "data": data}
     now |= {reference_role(number): file for number, file in enumerate(reference or [], start=1)}
@@ -78,7 +81,7 @@ def verify(
     _print(faults)
     if faults:
         raise typer.Exit(1)
-    console.print("Hashes, verdict and every number follow from the records.", markup=False)
+    echo("Hashes, verdict and every number follow from the records.")
     _print(_of_page(folder))
     if rerun:
         again = _rerun(folder, typed, trust, tolerance)
@@ -86,24 +89,22 @@ def verify(
         _print([_moves(again, tolerance)])
         if again.found:
             raise typer.Exit(1)
-        console.print(f"The readings made again give the verdict {again.verdict}.", markup=False)
-    if "plan" in read_report(folder)[0].about:
-        console.print(
+        echo(f"The readings made again give the verdict {again.verdict}.")
+    if "plan" in read_report(folder).about:
+        echo(
             "The audit follows the plan whose hash is in report.md; compare it with the one published.",
-            markup=False,
         )
     shown = "that thumbnails are of those images, " if (folder / THUMBNAILS).exists() else ""
     true = "" if rerun else "that the readings are true (--rerun), "
-    console.print(
+    echo(
         f"Not shown: {true}{shown}that the reference never saw the data, why measures were left out, and that the rules "
         "were chosen before the result was known.",
-        markup=False,
     )
 
 
 def _of_page(folder: Path) -> list[str]:
-    """What was checked of the page, if there is one."""
-    from residua.report.page.rendering import drawn_elsewhere
+    """Checks of the page, if there is one."""
+    from residua.report.rendering import drawn_elsewhere
 
     if not (folder / PAGE).exists():
         return []
@@ -116,13 +117,13 @@ def _of_page(folder: Path) -> list[str]:
 
 
 def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float) -> Rerun:
-    """What was typed then, where it is now, and what was given now."""
+    """Arguments of the audit, their present places, and arguments given now."""
     from residua.audits.rerunning import check_model, check_task
     from residua.audits.rerunning import rerun as run_rerun
-    from residua.audits.saved_files import read_saved
-    from residua.cli.options import choose_device, load_for, open_task
+    from residua.audits.saved import read_saved
+    from residua.cli.inputs import announce, choose_device, load_for, open_task
 
-    report, _ = read_report(folder)
+    report = read_report(folder)
     records = read_records(folder, report)
     kept = report.about.get("typed")
     then = (
@@ -152,8 +153,8 @@ def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float) -
         models: dict[str, Any] = {role: read_saved(*files_of(words[role])).sampled() for role in roles}
         for role, model in models.items():
             check_model(records[role], model, words[role])
-        with stages():
-            return run_rerun(folder, **together(models), tolerance=tolerance)
+        with work():
+            return run_rerun(folder, **as_kwargs(models), tolerance=tolerance)
     network = typed.get("network", then.get("network"))
     if network and ":" in network and "network" not in typed:
         raise InputError(
@@ -170,8 +171,9 @@ def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float) -
         cuts = typed.get("cuts", then.get("cuts"))
         models[role] = load_for(task, Path(words[role]), where, network, cuts, trust)
         check_model(records[role], models[role], words[role])
-    with stages():
-        return run_rerun(folder, **together(models), task=task, tolerance=tolerance)
+    announce(where)
+    with work():
+        return run_rerun(folder, **as_kwargs(models), task=task, tolerance=tolerance)
 
 
 def _shown(record: Record) -> Preprocessing | None:
@@ -184,7 +186,7 @@ def _shown(record: Record) -> Preprocessing | None:
 
 def _named_as_then(words: str, record: Record) -> str:
     """The words of --data with the name of the audit: a file that was renamed holds the same data, or the hashes differ."""
-    from residua.data.words import split_settings, with_settings
+    from residua.data.parsing import split_settings, with_settings
 
     then = record.setting.task.dataset if record.setting.task else None
     named = with_settings(words, name=then)
@@ -193,13 +195,6 @@ def _named_as_then(words: str, record: Record) -> str:
         if split_settings(words)[1].get("name") is None and split_settings(named)[1].get("name") == then
         else words
     )
-
-
-def together(models: dict[str, Any]) -> dict[str, Any]:
-    """Models by role as `rerun` takes them: the references in one list."""
-    references = [models[role] for role in references_in(models)]
-    others = {role: model for role, model in models.items() if role in ("original", "unlearned")}
-    return others | ({"reference": references} if references else {})
 
 
 def _moves(again: Rerun, tolerance: float) -> str:
@@ -216,15 +211,15 @@ def _moves(again: Rerun, tolerance: float) -> str:
 
 def _print(lines: list[str]) -> None:
     for line in lines[:MOST_LINES]:
-        console.print(printable(line, LONGEST_SENTENCE), markup=False)
+        echo(printable(line, LONGEST_SENTENCE))
     if len(lines) > MOST_LINES:
-        console.print(f"... and {len(lines) - MOST_LINES} more", markup=False)
+        echo(f"... and {len(lines) - MOST_LINES} more")
 
 
 def _now_at(words: str, name: str, folder: Path, then: dict[str, str]) -> str:
-    """Where what was typed is now: seen from the folder of the report, from here, or beside the folder."""
+    """Present place of a typed path: seen from the folder of the report, from here, or beside the folder."""
     if name in ("data", "forget"):
-        from residua.data.words import split_settings, with_settings
+        from residua.data.parsing import split_settings, with_settings
 
         words, settings = split_settings(words)
         kind, _, place = words.partition(":")
@@ -234,19 +229,7 @@ def _now_at(words: str, name: str, folder: Path, then: dict[str, str]) -> str:
     places = [Path(words), folder.parent / Path(words).name]
     if "from" in then:
         places.insert(0, Path(os.path.normpath(folder / then["from"] / words)))
-    there = next(filter(_is_there, places), None)
+    there = next(filter(exists, places), None)
     if there is None and "," in words:
         return ",".join(_now_at(word, name, folder, then) for word in words.split(","))
     return str(there or words)
-
-
-def files_of(words: str) -> list[Path]:
-    """One file or several with commas between them; a name that has a comma is one."""
-    return [Path(words)] if _is_there(Path(words)) else [Path(word) for word in words.split(",")]
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):  # a name that no file can have
-        return False

@@ -1,72 +1,14 @@
-"""Comparisons of accuracies: gaps, AUS, class by class."""
+"""Comparisons of accuracies: gaps, AUS, class by class, relearn time, and guards against runs that failed."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from residua.errors import InputError
-from residua.explaining import HEAD, NEARER, Explanation
 from residua.readings import Reading
-
-EXPLANATIONS = (
-    Explanation(
-        name="class_change",
-        title="Change of accuracy class by class",
-        box="black",
-        definition=(
-            "Which neighbours of the forgotten data were damaged; `.worst` is the most damaged "
-            "retained class."
-        ),
-        formula="accuracy_c(model) - accuracy_c(Original)",
-        range="[-1, 1]",
-        better=NEARER,
-        ideal="Retrain's: about 0 for retained classes.",
-        blind="Damage that does not change answers on the test data.",
-        source="Ours.",
-        measures=("class-accuracy",),
-        against=("original",),
-        parts="classes",
-    ),
-    Explanation(
-        name="gap",
-        title="Average gap",
-        aliases=("avg gap", "average gap"),
-        box="black",
-        definition=(
-            "How far the answers are from the reference's, over UA, RA, TA and E-MIA (those that "
-            "were measured)."
-        ),
-        formula="mean of |value - value(reference)|",
-        range="[0, 1]",
-        better="lower",
-        ideal="0.",
-        blind=HEAD,
-        elsewhere="Avg. Gap; often in per cent, and with other metrics in the mean.",
-        source="Liu et al. 2024 (l1-sparse); Fan et al. 2023 (SalUn).",
-        measures=("accuracy", "mia"),
-        against=("reference",),
-    ),
-    Explanation(
-        name="AUS",
-        title="Adaptive unlearning score",
-        box="black",
-        unit="number",
-        definition="Kept test accuracy and lost forget accuracy in one number.",
-        formula=(
-            "(1 - (TA(Original) - TA)) / (1 + D);  D = FTA when classes are forgotten, |A_forget - "
-            "TA| when samples are"
-        ),
-        range="[0, 2], 1 when nothing is lost and all is forgotten",
-        better="higher",
-        ideal="1; the reference's where its TA differs from Original's.",
-        blind=HEAD + " It can hide a loss of utility behind forgetting, and the reverse.",
-        source="Cotogni et al. 2023 (DUCK).",
-        measures=("accuracy", "class-accuracy"),
-        against=("original",),
-    ),
-)
 
 
 def gaps(unlearned: Mapping[str, float], reference: Mapping[str, float]) -> dict[str, float]:
@@ -88,8 +30,14 @@ def average_gap(unlearned: Mapping[str, float], reference: Mapping[str, float]) 
 def aus(*, test: float, original_test: float, forgotten: float, scenario: str) -> float:
     """Adaptive unlearning score, (1 - (A_original - A_test)) / (1 + D): higher is better.
 
-    A are accuracies on the (retained) test data. D is the accuracy on the test data of the forgotten
-    classes or, when samples were forgotten, |accuracy on the forget set - A_test|.
+    D is the accuracy on the test data of the forgotten classes or, when samples were forgotten,
+    |accuracy on the forget set - A_test|.
+
+    Args:
+        test: Accuracy on the (retained) test data.
+        original_test: Original's.
+        forgotten: Accuracy on the test data of the forgotten classes, or on the forget set.
+        scenario: `class` or `random`.
     """
     for name, value in {"test": test, "original_test": original_test, "forgotten": forgotten}.items():
         if not 0 <= value <= 1:
@@ -117,3 +65,92 @@ def class_changes(unlearned: Reading, original: Reading) -> Reading:
         f"class_change.{c}": f"the test data hold no image of class {c}" for c in np.flatnonzero(~tested)
     }
     return Reading(values, notes=notes)
+
+
+WITHIN = 0.05
+
+
+def relearn_time(unlearned: Reading, original: Reading, *, within: float = WITHIN) -> Reading:
+    """RT: mini-batches until the forget accuracy is at least (1 - within) of Original's; 0: it is already.
+
+    If the course ends earlier, there is no value, and the note says how long it was.
+    """
+    goal = (1 - within) * original.values["relearning.before"]
+    course = unlearned.arrays["course"]
+    reached = (course >= goal).nonzero()[0]
+    if len(reached):
+        return Reading({"RT": float(reached[0])})
+    return Reading({}, notes={"RT": f"not relearned within {len(course) - 1} mini-batches"})
+
+
+def ain(unlearned: Reading, *, original: Reading, reference: Reading, within: float = WITHIN) -> Reading:
+    """Anamnesis index, RT(unlearned) / RT(reference): 1 is ideal, below 1 traces are left."""
+    times = {
+        name: relearn_time(course, original, within=within)
+        for name, course in (("the model", unlearned), ("the reference", reference))
+    }
+    for name, time in times.items():
+        if time.notes:
+            return Reading({}, notes={"AIN": f"{name} was {time.notes['RT']}"})
+    below = times["the reference"].values["RT"]
+    if not below:
+        return Reading({}, notes={"AIN": "the reference knows the forgotten data before any relearning"})
+    return Reading({"AIN": times["the model"].values["RT"] / below})
+
+
+# Class-wise the aim is a UA of 1; a run that went less than this fraction of the way did nothing.
+WAY = 0.1
+# An Original whose UA is within this of 1 knew nothing that could be forgotten.
+NEAR_ONE = 0.02
+# A model that lost more than this on what it should keep is not worth auditing.
+LOST = 0.10
+
+
+def guards(
+    unlearned: Mapping[str, float],
+    original: Mapping[str, float],
+    *,
+    scenario: str,
+    samples: int,
+    settings: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Warnings about a run that obviously failed, each with advice; empty for a good run.
+
+    Looks at UA, RA and TA of the unlearned model and of Original. "Nothing happened": UA did not rise by a
+    tenth of the way to 1 (`scenario` class) or, where good methods move it by a few per cent (random), by the
+    standard error that Original's UA has on so many forget `samples`. "Collapsed": RA or TA fell far below
+    Original's. `settings` names, for the advice, the method's settings of which "more" or "less" unlearns more
+    (`training.settings.directions`); None where they are not known.
+    """
+    warnings = []
+    least = WAY * (1 - original["UA"]) if scenario == "class" else _standard_error(original["UA"], samples)
+    if unlearned["UA"] - original["UA"] < least and original["UA"] < 1 - NEAR_ONE:
+        warnings.append(
+            f"nothing happened: UA is {unlearned['UA']:.1%}, Original's {original['UA']:.1%}; "
+            + _advice(settings, more=True)
+        )
+    lost = {name: original[name] - unlearned[name] for name in ("RA", "TA")}
+    if max(lost.values()) > LOST:
+        worst = max(lost, key=lambda name: lost[name])
+        warnings.append(
+            f"the model collapsed: {worst} is {unlearned[worst]:.1%}, Original's {original[worst]:.1%}; "
+            + _advice(settings, more=False)
+        )
+    return warnings
+
+
+def _standard_error(share: float, n: int) -> float:
+    """Standard error of a fraction of n samples, with one success and one failure added, so that 0 is not certain."""
+    p = (share * n + 1) / (n + 2)
+    return math.sqrt(p * (1 - p) / n)
+
+
+def _advice(settings: Mapping[str, str] | None, *, more: bool) -> str:
+    raised, lowered = ("raise", "lower") if more else ("lower", "raise")
+    if settings is None:
+        return f"{raised} the learning rate or the epochs"
+    for verb, stronger in ((raised, "more"), (lowered, "less")):
+        own = [name for name, way in settings.items() if way == stronger]
+        if own:
+            return f"{verb} {' or '.join([', '.join(own[:-1]), own[-1]] if own[:-1] else own)}"
+    return "change its settings"

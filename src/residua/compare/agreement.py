@@ -1,4 +1,4 @@
-"""Likeness of outputs, and witnesses: other findings that have to agree before a model is cleared."""
+"""Likeness of outputs, and witnesses: further findings that have to agree before a model is cleared."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from itertools import combinations
 import numpy as np
 
 from residua.compare.divergence import jsd
-from residua.compare.references import Z95, chance
+from residua.compare.references import chance
+from residua.readings import Z95
 
-# Of UA between retrainings, and of an attack on the encoder as a share of what it gains from Original.
+# Prior standard deviations between retrained models: of UA, and of a rescaled attack on the encoder.
 PRIOR_UA, PRIOR_WITNESS = 0.01, 0.08
 # Divergences below this are rounding and sampling.
 LEAST_JSD = 0.005
@@ -22,8 +23,8 @@ LEAST_JSD = 0.005
 class Likeness:
     """Are the answers on the forget set those of a retrained model? Being nearer to them than to Original's is not enough.
 
-    `ua` is the share of wrong answers on the forget set, `expected` the references' mean. It may be `allowed` away: a
-    tolerance, never more than half of the way to Original, or what retrainings differ by. `half` is the half-width of
+    `ua` is the error on the forget set, `expected` the references' mean. They may differ by `allowed`: a
+    tolerance, never more than half of the way to Original, or the scatter of retrained models. `half` is the half-width of
     the gap's 95 % interval. `jsd` is the mean divergence from the references, and may be `jsd_allowed`: so many times what
     a reference's is from the others; both are None with one reference. `perturbed` is the same of slightly changed images.
     """
@@ -85,7 +86,7 @@ def likeness(
 
 @dataclass(frozen=True)
 class Witness:
-    """What an attack on the encoder finds, as a share of what it gains from Original: 0 is the references, 1 Original.
+    """Result of an attack on the encoder, rescaled: 0 is the references' mean, 1 is Original.
 
     It cannot accuse alone. Where its whole interval is above the tolerance, it contradicts a model that would pass.
     """
@@ -126,6 +127,6 @@ def witness(
 
 
 def _variance(share: float, n: int) -> float:
-    """Of a share of n samples; with one more right and one more wrong, so that 0 and 1 are not certain."""
+    """Variance of a fraction of n samples, with one success and one failure added, so that 0 and 1 are not certain."""
     p = (share * n + 1) / (n + 2)
     return p * (1 - p) / n

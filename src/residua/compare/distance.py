@@ -5,58 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from residua.errors import InputError
-from residua.explaining import NEARER, Explanation
 from residua.readings import Reading
-
-EXPLANATIONS = (
-    Explanation(
-        name="CKA",
-        title="Similarity of features",
-        box="white",
-        unit="number",
-        definition=(
-            "Linear centred kernel alignment of block l's pooled features with those of Original or"
-            " of the reference, on forget and on retain samples apart: `CKA.original.forget.5`."
-        ),
-        formula="|Y^T X|_F^2 / (|X^T X|_F |Y^T Y|_F), X and Y centred",
-        range="[0, 1]",
-        better=NEARER,
-        better_of=(("reference", "higher"),),
-        ideal=(
-            "With Original: as low as the reference's. With the reference: as high as a second Retrain's."
-        ),
-        blind="Information in directions of little variance.",
-        source="Kornblith et al. 2019.",
-        measures=("representation",),
-        against=("original", "reference"),
-        either=True,
-        parts="blocks",
-    ),
-    Explanation(
-        name="weight_distance",
-        title="Distance of weights",
-        box="white",
-        unit="number",
-        definition=(
-            "How far the weights are from Original's or the reference's, in all and by part: "
-            "`weight_distance.original.5`. From a random projection, right within about 1 %."
-        ),
-        formula="|w - w'|_2",
-        range="[0, infinity)",
-        better="neither",
-        ideal=(
-            "None: two Retrains are far apart too. 0 to Original in a part means that this part was"
-            " not touched."
-        ),
-        blind="Equal functions with other weights; so it does not measure forgetting.",
-        elsewhere="l2 distance, activation distance is something else.",
-        source="Golatkar et al. 2020; Wu et al. 2020.",
-        measures=("weights",),
-        against=("original", "reference"),
-        either=True,
-        parts="whole",
-    ),
-)
 
 
 def linear_cka(left: np.ndarray, right: np.ndarray) -> float | None:
@@ -79,7 +28,7 @@ def linear_cka(left: np.ndarray, right: np.ndarray) -> float | None:
 def cka(left: Reading, right: Reading, name: str = "CKA") -> Reading:
     """`NAME.SIDE.l`: linear CKA of block l, for two readings of `measure.Representation`.
 
-    On the forget samples and on the retain samples apart: forgetting should change the first only.
+    Forget samples and retain samples are compared separately: forgetting should change the first only.
     """
     values, notes = {}, {}
     for side in ("forget", "retain"):

@@ -1,4 +1,4 @@
-"""Divergences between what two models say: JSD, the paper's JSD, ZRF."""
+"""Divergences between the outputs of two models: JSD, the paper's JSD, ZRF."""
 
 from __future__ import annotations
 
@@ -7,66 +7,9 @@ import math
 import numpy as np
 
 from residua.errors import InputError
-from residua.explaining import HEAD, NEARER, Explanation
 from residua.readings import Reading
 
 SUMS_TO_ONE = 1e-4
-
-
-EXPLANATIONS = (
-    Explanation(
-        name="JSD",
-        title="Jensen-Shannon divergence",
-        box="black",
-        unit="nats",
-        definition="How far outputs on the forget set are from the reference's, in nats.",
-        formula="mean over x of KL(p || m) / 2 + KL(q || m) / 2,  m = (p + q) / 2",
-        range="[0, ln 2 = 0.693]",
-        better="lower",
-        ideal="0, but a second Retrain has more than 0: compare with that.",
-        blind=HEAD,
-        elsewhere=(
-            "In bits its maximum is 1. Some take the square root. The paper's tables have another "
-            "scale: JSD_paper."
-        ),
-        source="The paper, appendix on metrics; Chundawat et al. 2023 (Bad-T).",
-        measures=("outputs",),
-        against=("reference",),
-    ),
-    Explanation(
-        name="JSD_paper",
-        title="JSD in the scale of the paper's tables",
-        box="black",
-        unit="nats",
-        definition="The divergence with the arguments of KL exchanged, as public code computes it.",
-        formula="mean over x of KL(m || p) / 2 + KL(m || q) / 2,  m = (p + q) / 2",
-        range="[0, infinity)",
-        better="lower",
-        ideal="0, but a second Retrain has more than 0.",
-        blind=HEAD + " One confident disagreement outweighs everything.",
-        elsewhere="Printed as JSD in the paper, whose values above ln 2 the printed formula cannot give.",
-        source="Inferred from the paper's tables and the public code of Bad-T.",
-        measures=("outputs",),
-        against=("reference",),
-    ),
-    Explanation(
-        name="ZRF",
-        title="Zero retrain forgetting",
-        box="black",
-        unit="number",
-        definition="Does the model answer about the forget set as a network with random weights does?",
-        formula="1 - JSD(model, random network), in bits",
-        range="[0, 1]",
-        better=NEARER,
-        ideal="The reference's. 1 is not the aim: Retrain does not answer at random.",
-        blind="Whether Retrain answers like that: a random network is only one way of not knowing.",
-        elsewhere=(
-            "With JSD in nats it cannot fall below 0.31. The random network is the incompetent teacher."
-        ),
-        source="Chundawat et al. 2023 (Bad-T). Bits, so that it is in [0, 1], are our choice.",
-        measures=("outputs",),
-    ),
-)
 
 
 def jsd(left: np.ndarray, right: np.ndarray) -> float:
@@ -74,7 +17,9 @@ def jsd(left: np.ndarray, right: np.ndarray) -> float:
 
         JSD = KL(p || m) / 2 + KL(q || m) / 2,   m = (p + q) / 2
 
-    Both arguments are log-probabilities (N, classes).
+    Args:
+        left: Log-probabilities (N, classes) of one model.
+        right: Those of the other model, for the same samples.
     """
     # Differs from the paper: this is the printed formula; the paper's tables have another scale, which is `jsd_paper`.
     p, q = _checked(left, right)

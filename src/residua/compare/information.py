@@ -1,7 +1,8 @@
-"""ID and IDI: how much more a model knows than the reference, as a share of what Original does."""
+"""ID and IDI: information that a model holds beyond the reference, as a fraction of what Original holds beyond it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,73 +10,11 @@ from typing import Any
 import numpy as np
 
 from residua.errors import InputError
-from residua.explaining import NEARER, Explanation
-from residua.readings import Curve
+from residua.readings import Z95, Curve
 
 DRAWS = 2000
 NORMAL = 20_000  # samples
 LEVEL = 0.95
-
-EXPLANATIONS = (
-    Explanation(
-        name="MI",
-        title="Mutual information of block l",
-        aliases=("information", "information curve"),
-        box="white",
-        unit="nats",
-        definition=(
-            "How much block l still tells about what was to be forgotten, in nats, read on unseen data."
-        ),
-        formula=(
-            "I(Z_l; Y) >= E[log q(y | z) - log p(y)];  Y: forgotten or not (classes), the class (samples)"
-        ),
-        range="[0, H(Y)]",
-        better=NEARER,
-        ideal="The reference's.",
-        blind="What the critic cannot find: it is a lower bound.",
-        elsewhere="Information curve; InfoNCE in the paper.",
-        source="The paper, section on IDI.",
-        measures=("information",),
-        parts="blocks",
-    ),
-    Explanation(
-        name="ID",
-        title="Information difference",
-        box="white",
-        unit="nats",
-        definition="What the last blocks know more than the reference, in nats: the numerator of IDI.",
-        formula="sum over blocks of I(Z_l; Y) - I_reference(Z_l; Y)",
-        range="[-blocks x H(Y), blocks x H(Y)]",
-        better="nearer 0",
-        ideal="0: the reference.",
-        blind="A sum: a block that knows less can hide one that knows more; see IDI.positive.",
-        source="The paper.",
-        measures=("information",),
-        against=("original", "reference"),
-    ),
-    Explanation(
-        name="IDI",
-        title="Information difference index",
-        box="white",
-        unit="number",
-        definition=(
-            "What the last blocks know more than the reference, in units of what Original knows "
-            "more. `.low` and `.high`: 95 %. `.positive`: the sum of the blocks above 0, so that none pays for "
-            "another."
-        ),
-        formula="ID(model) / ID(Original);  ID = sum over blocks of I(Z_l; Y) - I_reference(Z_l; Y)",
-        range="usually [-1, 1], unbounded",
-        better="nearer 0",
-        ideal="0: the reference. 1: Original. Below 0: over-unlearned.",
-        blind=(
-            "A ruined model has a low IDI too: look at RA and TA. Undetermined where Original "
-            "hardly knows more than the reference."
-        ),
-        source="The paper.",
-        measures=("information",),
-        against=("original", "reference"),
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -107,10 +46,6 @@ class IDI:
     block_intervals: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     @property
-    def determined(self) -> bool:
-        return self.value is not None
-
-    @property
     def positive(self) -> float | None:
         return sum(max(share, 0.0) for share in self.blocks.values()) if self.blocks else None
 
@@ -130,13 +65,21 @@ def idi(
 ) -> IDI:
     """IDI from three curves: arithmetic on stored terms, nothing is fitted.
 
-    `last` takes the last so many measured blocks (default: all that were measured), `family` another family of critics than
-    the first. Every draw of the bootstrap resamples the same samples for the three models, because their terms go together.
+    Every draw of the bootstrap resamples the same samples for the three models, because their terms are paired.
+
+    Args:
+        unlearned: Curve of the audited model.
+        original: Curve of the model before unlearning.
+        reference: Curve of a model that was retrained without the forgotten data.
+        last: Use only this many of the last measured blocks; by default all.
+        family: Family of critics; by default the first one of the curves.
+        seed: Seed of the bootstrap.
     """
     check_comparable(unlearned, original, reference)
     curves = (unlearned, original, reference)
     rows = [tuple(curve.terms([block], family) for curve, block in zip(curves, blocks, strict=True))
-            for blocks in zip(*(_last(curve, last) for curve in curves), strict=True)]  # fmt: skip
+            for blocks in zip(*(last_blocks(curve, last) for curve in curves), strict=True)]  # fmt: skip
+    # Terms (restarts, n) of the three models, summed over blocks, and bootstrap draws of their differences.
     u, o, r = (np.sum([row[i] for row in rows], axis=0) for i in range(3))
     random = np.random.default_rng(seed)
     surplus = [(row[0] - row[2]).mean(0) for row in rows]  # of each block, by sample
@@ -151,7 +94,7 @@ def idi(
             reason=f"ID(original) is {id_o:.4f} nats with the interval {id_o_interval[0]:.4f} to "
             f"{id_o_interval[1]:.4f}: Original does not clearly know more than the reference",
         )  # fmt: skip
-    blocks = _last(original, last)
+    blocks = last_blocks(original, last)
     return IDI(
         value=id_u / id_o,
         interval=_percentiles(total_above / total_scale),
@@ -169,12 +112,12 @@ def idi(
 
 @dataclass(frozen=True)
 class Excess:
-    """How much more a model knows of the samples to be forgotten than of test images, beyond the reference: a difference of differences.
+    """Information about the forgotten samples beyond that about test images, beyond the reference: a difference of differences.
 
         E(m) = I_m(forget) - I_m(test),   value = (E(unlearned) - E(reference)) / (E(original) - E(reference))
 
     A model that was trained on more data may know more of every image, forgotten or not. What it knows of forgotten samples
-    beyond what it knows of unseen ones is memory. `nats` is the numerator; value and interval are None where the
+    beyond unseen ones is memory. `nats` is the numerator; value and interval are None where the
     denominator is not clearly above zero.
     """
 
@@ -187,11 +130,14 @@ class Excess:
 def excess(
     unlearned: Curve, *, original: Curve, reference: Curve, last: int | None = None, seed: int = 0
 ) -> Excess:
-    """The difference of differences from three curves; forgotten samples and test images are resampled apart."""
+    """The difference of differences from three curves; forgotten samples and test images are resampled separately.
+
+    The arguments are those of `idi`.
+    """
     check_comparable(unlearned, original, reference)
     curves = (unlearned, original, reference)
-    own = [curve.terms(_last(curve, last)) for curve in curves]
-    test = [curve.terms(_last(curve, last), test=True) for curve in curves]
+    own = [curve.terms(last_blocks(curve, last)) for curve in curves]
+    test = [curve.terms(last_blocks(curve, last), test=True) for curve in curves]
     random = np.random.default_rng(seed)
     (own_above, own_scale), (test_above, test_scale) = (
         _resampled([u.mean(0) - r.mean(0), o.mean(0) - r.mean(0)], random) for u, o, r in (own, test)
@@ -224,7 +170,7 @@ def order(
 
 
 def check_comparable(*curves: Curve) -> None:
-    """Curves of other settings or other data are refused, with what differs."""
+    """Refuse curves of different settings or data, with the difference."""
     first = curves[0]
     for other in curves[1:]:
         for what in ("data", "images", "measure"):
@@ -248,12 +194,6 @@ def _difference(left: Any, right: Any) -> str:
         names = [name for name in left.keys() | right.keys() if left.get(name) != right.get(name)]
         return ", ".join(f"{name} {left.get(name)} and {right.get(name)}" for name in sorted(names))
     return "not the same samples and labels"
-
-
-def _last(curve: Curve, last: int | None) -> list[int]:
-    if last is not None and not 1 <= last <= len(curve.blocks):
-        raise InputError(f"last is {last}, expected 1 to {len(curve.blocks)}: so many blocks were measured")
-    return curve.blocks if last is None else curve.blocks[-last:]
 
 
 def _resampled(columns: Sequence[np.ndarray], random: np.random.Generator) -> list[np.ndarray]:
@@ -298,3 +238,49 @@ def _restart_noise(
 def _percentiles(draws: np.ndarray) -> tuple[float, float]:
     low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)
+
+
+def idi_value(
+    unlearned: Curve,
+    *,
+    original: Curve,
+    reference: Curve,
+    last: int | None = None,
+    family: str | None = None,
+) -> float | None:
+    """The value of `idi` without its interval, for tables of many; None where ID(original) is not clearly above zero.
+
+    `idi` decides that by resampling; here it takes 1.96 standard errors of the mean over samples, which takes no time.
+    Curves of other settings or data are refused.
+    """
+    check_comparable(unlearned, original, reference)
+    curves = (unlearned, original, reference)
+    u, o, r = (curve.terms(last_blocks(curve, last), family).mean(axis=0) for curve in curves)
+    scale = o - r
+    if scale.mean() <= Z95 * scale.std(ddof=1) / math.sqrt(len(scale)):
+        return None
+    return float((u - r).mean() / scale.mean())
+
+
+def last_blocks(curve: Curve, last: int | None) -> list[int]:
+    """The last `last` blocks that were measured; all by default."""
+    if last is not None and not 1 <= last <= len(curve.blocks):
+        raise InputError(f"last is {last}, expected 1 to {len(curve.blocks)}: so many blocks were measured")
+    return curve.blocks if last is None else curve.blocks[-last:]
+
+
+def spearman(left: Mapping[str, float], right: Mapping[str, float]) -> tuple[float, int] | None:
+    """Rank correlation over the names that both have, and their number; None for fewer than three, or no variation."""
+    both = [name for name in left if name in right]
+    x, y = (np.array([of[name] for name in both]) for of in (left, right))
+    if len(both) < 3 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    from scipy.stats import spearmanr  # takes a while to import
+
+    return float(spearmanr(x, y).statistic), len(both)
+
+
+def ranks(values: Mapping[str, float]) -> dict[str, int]:
+    """Ranks from 1, the least value; ties keep their order."""
+    order: Sequence[str] = sorted(values, key=lambda name: values[name])
+    return {name: place for place, name in enumerate(order, start=1)}

@@ -8,45 +8,14 @@ from typing import Literal
 
 import numpy as np
 
-from residua.compare.credit import auc_interval
+from residua.compare.metric_values import auc_interval
 from residua.errors import InputError
-from residua.explaining import Explanation
 from residua.readings import Reading
 
 Variance = Literal["example", "shared"]
 LOW = {"TPR@1e-2": 0.01, "TPR@1e-3": 0.001}
-# What a Gaussian's variance is at least: this share of all shadow scores' variance, and this number.
+# Lower bounds of a Gaussian's variance: this fraction of all shadow scores' variance, and this number.
 FLOOR, LEAST = 1e-6, 1e-12
-
-
-EXPLANATIONS = (
-    Explanation(
-        name="U-LiRA",
-        title="Likelihood ratio attack on unlearning",
-        box="black",
-        definition=(
-            "How well an attack by many shadow models tells examples that were trained on and "
-            "unlearned (in) from examples that were never trained on, after the same unlearning "
-            "(out). Behind a dot: accuracy, TPR at low FPR."
-        ),
-        formula=(
-            "AUC of log N(s; in) - log N(s; out), two Gaussians per example from models that are not"
-            " the target; score s = log p_y - log(1 - p_y)"
-        ),
-        range="[0.5, 1] up to noise",
-        better="lower",
-        ideal="0.5: unlearned and never seen cannot be distinguished. Retrain has it by construction.",
-        blind=(
-            "Anything that does not show in outputs. It judges a method, not one model (`residua "
-            "ulira`). Few shadow models attack weakly: compare under the same ones."
-        ),
-        elsewhere=(
-            "LiRA without unlearning asks another question; code that fits 0/1 correctness is not "
-            "LiRA. The paper's 'LiRA MIA' does not say whether it is AUC or accuracy."
-        ),
-        source="Hayes et al. 2024; scores as in Carlini et al. 2022.",
-    ),
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,18 +55,23 @@ class Observations:
 
 
 def observations(arrays: Mapping[str, np.ndarray]) -> Observations:
-    """Those that a record keeps."""
+    """The observations that a record keeps."""
     return Observations(*(arrays[field.name] for field in fields(Observations)))
 
 
 def likelihood_ratios(
     shadow: Observations, target: Observations, variance: Variance = "example"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """log N(s; in) - log N(s; out) of every target row, and which rows have one.
+    """log N(s; in) - log N(s; out) of every target row, and a mask of the rows that have one.
 
     Each example has two Gaussians, of its scores under shadow models that were trained on it (in) and that
-    were not (out). `variance`: each Gaussian's own, which needs two scores a side, or one for all examples of
-    a side, which is better where shadow models are few. Rows of examples with too few scores have none.
+    were not (out). Rows of examples with too few scores have no ratio.
+
+    Args:
+        shadow: Observations of the shadow models.
+        target: Observations of other models, which are attacked.
+        variance: `example`: each Gaussian has its own, which needs two scores a side; `shared`: one for all examples
+            of a side, which is better where shadow models are few.
     """
     if variance not in ("example", "shared"):
         raise InputError(f"variance {variance!r} is unknown; choose example or shared")
@@ -114,6 +88,7 @@ def likelihood_ratios(
     known = np.ones(len(target), bool)
     logs = []
     for side in (True, False):
+        # Number, mean and sum of squared deviations of each example's shadow scores on this side.
         rows = shadow.where(shadow.trained == side)
         score = rows.score.astype(np.float64)
         n = np.bincount(rows.example, minlength=examples)
@@ -123,6 +98,7 @@ def likelihood_ratios(
             spread = squares / np.maximum(n - 1, 1)
         else:
             spread = np.full(examples, squares.sum() / max(int((n - 1).clip(0).sum()), 1))
+        # Log-density of each target score under its example's Gaussian, up to a constant.
         spread = np.maximum(spread, least)[target.example]
         distance = target.score.astype(np.float64) - mean[target.example]
         logs.append(-0.5 * (np.log(spread) + distance**2 / spread))
@@ -139,7 +115,12 @@ def ulira(
 
     The models of each side are in turn shadows and targets, never both at once. A row is called trained
     where its ratio is above 0; `U-LiRA.bare` is the AUC of the score without any shadow model, which the attack has to beat; `.low`
-    and `.high` are 95 % intervals. Accuracy is the mean of both sides' shares of right answers.
+    and `.high` are 95 % intervals. Accuracy is the mean of both sides' accuracies.
+
+    Args:
+        observed: Scores of unlearned models, for examples that were and were not trained on.
+        sides: The numbers of the models of either side.
+        variance: As for `likelihood_ratios`.
     """
     attacks = [
         (observed.of(targets), *likelihood_ratios(observed.of(shadows), observed.of(targets), variance))
@@ -163,8 +144,8 @@ def ulira(
         "U-LiRA.bare": bare,
         "U-LiRA.accuracy": float((right[truth].mean() + right[~truth].mean()) / 2),
     }
-    for name, share in (("U-LiRA", auc), ("U-LiRA.bare", bare)):
-        values[f"{name}.low"], values[f"{name}.high"] = auc_interval(share, *sizes)
+    for name, value in (("U-LiRA", auc), ("U-LiRA.bare", bare)):
+        values[f"{name}.low"], values[f"{name}.high"] = auc_interval(value, *sizes)
     notes = {}
     for word, rate in LOW.items():
         if (~truth).sum() * rate < 1:

@@ -1,18 +1,20 @@
-"""All metrics of one model: what was read of it, and how it compares with Original and the reference."""
+"""All metrics of one model: its own readings, and its comparisons with Original and the reference."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from residua.compare.accuracies import aus, average_gap, class_changes
-from residua.compare.credit import without_credit
+import numpy as np
+
+from residua.compare.accuracies import ain, aus, average_gap, class_changes, relearn_time
 from residua.compare.distance import cka, weight_distance
 from residua.compare.divergence import divergences, zrf
 from residua.compare.information import IDI, idi
-from residua.compare.relearn import ain, relearn_time
 from residua.errors import InputError
-from residua.readings import Curve, Reading
+from residua.readings import Z95, Curve, Reading
+from residua.record import Record
 
 Readings = Mapping[str, Reading]
 
@@ -24,11 +26,16 @@ def metrics(
     reference: Readings | None = None,
     index: IDI | None = None,
 ) -> Reading:
-    """Every value that follows from the readings (by measure's label) of one model and of the two others.
+    """Every metric that follows from the readings of one model and of the two others.
 
-    What needs a model that is not there, or a measure that was not made, is left out. A part of a
-    metric comes after a dot: a block, a class, a quality of the attacker. If you have the model's IDI already,
-    give it as `index`: its interval takes as long as everything else together.
+    Metrics that need a missing model or a missing measure are left out. A part of a
+    metric comes after a dot: a block, a class, a quality of the attacker.
+
+    Args:
+        model: Readings of the model, by the measure's label.
+        original: Readings of the model before unlearning.
+        reference: Readings of a model that was retrained without the forgotten data.
+        index: The model's IDI, if it is known: its interval takes as long as everything else together.
     """
     values: dict[str, float] = {}
     notes: dict[str, str] = {}
@@ -112,3 +119,55 @@ def _accuracies(readings: Readings) -> dict[str, float]:
         for name, value in readings[label].values.items()
         if name not in without_credit(readings[label])
     }
+
+
+# Held-out images of an attack whose reading does not say how many there were.
+HELD = 300
+Z = 1.644854  # one-sided, 5 %
+
+
+def above_chance(accuracy: float, n: int) -> bool:
+    """True if this accuracy on n held-out examples, half of them members, is above 0.5 (one-sided, 5 %)."""
+    return accuracy - 0.5 > Z * math.sqrt(0.25 / n)
+
+
+def without_credit(reading: Reading) -> dict[str, str]:
+    """The attacks of this reading that are no better than chance, with a note that says so."""
+    notes = {}
+    for name, accuracy in reading.values.items():
+        attack = name.removesuffix(".accuracy")
+        if attack == name or attack not in reading.values or not attack.endswith("MIA"):
+            continue
+        n = int(reading.arrays.get(f"{attack}.held", np.array(HELD)))
+        if not above_chance(accuracy, n):
+            notes[attack] = (
+                f"the attacker is right on {100 * accuracy:.0f} % of {n} held-out images, no better than chance, so its "
+                f"{100 * reading.values[attack]:.1f} % say nothing"
+            )
+    return notes
+
+
+def auc_interval(auc: float, positives: int, negatives: int) -> tuple[float, float]:
+    """95 % interval of an AUC (Hanley and McNeil), from the number of scores on either side."""
+    q1, q2 = auc / (2 - auc), 2 * auc**2 / (1 + auc)
+    spread = auc * (1 - auc) + (positives - 1) * (q1 - auc**2) + (negatives - 1) * (q2 - auc**2)
+    half = Z95 * math.sqrt(max(spread, 1e-12) / (positives * negatives))
+    return max(auc - half, 0.0), min(auc + half, 1.0)
+
+
+def readings_of(record: Record) -> dict[str, Reading]:
+    """The readings that a record keeps, by their measure's label."""
+    return {label: record.read_with(label) for label in record.readings}
+
+
+def curve_in(readings: Mapping[str, Reading]) -> Curve | None:
+    """The information curve among the readings of one model, whatever its measure is called."""
+    return next((reading for reading in readings.values() if isinstance(reading, Curve)), None)
+
+
+def curve_of(record: Record) -> Curve:
+    """The information curve that a record keeps."""
+    curve = curve_in(readings_of(record))
+    if curve is None:
+        raise InputError(f"record {record.name} holds no information curve; measure one first")
+    return curve

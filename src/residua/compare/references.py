@@ -1,14 +1,14 @@
-"""Several references: what training again does by chance, and what an audit can tell in spite of it.
+"""Several references: the variance between retrained models, and the resolution of an audit that it leaves.
 
-One retrained model cannot show its own luck. With k of them zero is their mean curve, and their scatter is what
-a model that never saw the data may differ by. A further retrained model is one more draw from the same
+One retrained model does not show its own variance. With k of them zero is their mean curve, and their scatter is
+the distance at which a model that never saw the data may be. A further retrained model is one more draw from the same
 distribution, so the interval is that of a prediction:
 
     IDI +- t(nu) * sqrt( spread^2 (1 + 1/k) - sampling of references + sampling of this model )
 
 Three references leave two degrees of freedom, and t = 4.3 would make the audit useless. Blocks and families do not
 help: they rise and fall together. So the variance is moderated, as is usual for many small experiments: it is
-pooled with what retrainings elsewhere scatter by, PRIOR_SPREAD with the weight of PRIOR_DEGREES further references.
+pooled with the scatter of retrained models elsewhere, PRIOR_SPREAD with the weight of PRIOR_DEGREES further references.
 """
 
 from __future__ import annotations
@@ -21,17 +21,16 @@ import numpy as np
 
 from residua.compare.information import IDI, check_comparable, idi
 from residua.errors import InputError
-from residua.readings import Curve
+from residua.readings import Z95, Curve
 
-# Of a retrained model's IDI: 0.04 on CIFAR-10, 0.07 to 0.12 on the embedded data. docs/verdict.md has what follows from it.
+# Standard deviation of a retrained model's IDI: 0.04 on CIFAR-10, 0.07 to 0.12 on the embedded data. docs/verdict.md has what follows from it.
 PRIOR_SPREAD = 0.08
 PRIOR_DEGREES = 2
-Z95 = 1.959964
 
 
 @dataclass(frozen=True)
 class Chance:
-    """How far a retrained model is from others by chance alone, in the unit of the values that it was found from.
+    """Variance between retrained models, in the unit of the values that it was estimated from.
 
     `measured` is the plain standard deviation of the references, `spread` the one that is used, with `degrees` of
     freedom. `left_out` is each reference against the mean of the others.
@@ -49,27 +48,34 @@ class Chance:
         return math.sqrt(max(training, 0.0) + sampling**2)
 
     def quantile(self, share: float) -> float:
-        """Of Student's t with these degrees of freedom."""
+        """The quantile of Student's t with these degrees of freedom; `share` is its probability."""
         from scipy.special import stdtrit  # takes a while to import, and looking things up does without
 
         return float(stdtrit(self.degrees, share))
 
 
 def chance(values: Sequence[float], prior: float = PRIOR_SPREAD) -> Chance:
-    """From what the references were read as; two at least."""
+    """The variance between at least two references, from their values, moderated by the prior.
+
+    Args:
+        values: One value per reference.
+        prior: Standard deviation that is expected between references, in the unit of the values.
+    """
     k = len(values)
     if k < 2:
         raise InputError("one reference does not show how much retrainings differ; give two or more")
     x = np.asarray(values, float)
+    # The sample variance, pooled with the prior variance by degrees of freedom.
     measured = float(x.std(ddof=1))
     degrees = k - 1 + PRIOR_DEGREES
     spread = math.sqrt(((k - 1) * measured**2 + PRIOR_DEGREES * prior**2) / degrees)
+    # The distance of each value from the mean of the others is k / (k - 1) times that from the mean of all.
     return Chance(k, spread, measured, degrees, tuple(((x - x.mean()) * k / (k - 1)).tolist()))
 
 
 @dataclass(frozen=True)
 class Part:
-    """One reading of the inside: a block, a family of critics, or unseen images. `margin` is what it has to be within."""
+    """One reading of the inside: a block, a family of critics, or unseen images; it passes within its `margin`."""
 
     value: float
     low: float
@@ -84,7 +90,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Inside:
-    """What the blocks know, against one reference or several.
+    """The information in the blocks, against one reference or several.
 
     `tolerance` is declared before; `margin` is what IDI has to be within to pass, which is never below the noise floor: twice
     the half-width `half`, the least at which a retrained model passes with probability 0.95. `resolution` is
@@ -152,8 +158,14 @@ def inside(
 ) -> Inside:
     """IDI against the mean of the references, with everything that has to be within the margin.
 
-    `unseen` reads test images as well, which an audited model may not have been prepared for; they belong
-    there where classes were forgotten. Arithmetic on stored terms, nothing is fitted.
+    This is arithmetic on stored terms; nothing is fitted.
+
+    Args:
+        unlearned: Curve of the audited model.
+        original: Curve of the model before unlearning.
+        references: Curves of models that were retrained without the forgotten data, one or more.
+        tolerance: The IDI that is tolerated, declared beforehand.
+        unseen: Also read test images, which an audited model cannot have been prepared for; for class-wise forgetting.
     """
     check_comparable(unlearned, original, *references)
     zero = mean_curve(references)
@@ -167,10 +179,12 @@ def inside(
         half = (index.interval[1] - index.interval[0]) / 2
         plain = dict(_parts(four, index, half, tolerance, unseen))
         return Inside(index, 1, tolerance, tolerance, half, parts=plain)
+    # A prediction interval for one more retrained model: variance between references, sampling error, restarts.
     known = chance(whole.references)
     error = known.error(index.samples, whole.errors_of_references)
     error = math.hypot(error, index.restarts or 0.0)
     half = known.quantile(0.975) * error
+    # Below twice the half-width even a retrained model would often fail. The rank gives an exact p-value.
     margin = max(tolerance, 2 * half)
     place = 1 + sum(value >= index.value for value in whole.references)
     return Inside(
@@ -207,17 +221,19 @@ Four = tuple[Curve, Curve, list[Curve]]
 class _Rows:
     """Values and sampling errors, in units of what Original knows beyond the mean of the references.
 
-    `u`, `o` and each of `r` are the terms (n) of a part; `scale` those by which Original is above the references.
+    `u` and each row of `r` are the terms (n) of a part; `scale` is Original's terms minus the references' mean.
     """
 
     def __init__(self, u: np.ndarray, r: np.ndarray, scale: np.ndarray) -> None:
+        # The model's distance from the references' mean, as a fraction of Original's distance.
         self.scale = float(scale.mean())
         zero = r.mean(axis=0)
         self.value, self.error = _share(u - zero, scale)
         self.references = [float((each - zero).mean()) / self.scale for each in r]
+        # The sampling error of one reference against the mean of the others, as a root mean square: left out, a
+        # reference is k / (k - 1) times as far from the mean, which is the distance of a further model.
         k = len(r)
         errors = [_share((each - zero) * k / (k - 1), scale)[1] for each in r] if k > 1 else [0.0]
-        # Left out, a reference is k / (k - 1) as far from the mean: that is the distance of a further model.
         self.errors_of_references = float(np.sqrt(np.mean(np.square(errors))))
 
 
@@ -262,7 +278,8 @@ def _parts(four: Four, index: IDI, half: float, margin: float, unseen: bool) -> 
         wanted.append((UNSEEN, _rows(four, blocks, families[0], test=True), True))
     for name, (u, r, scale), two_sided in wanted:
         if scale.mean() <= Z95 * scale.std(ddof=1) / math.sqrt(len(scale)):
-            continue  # these critics do not tell Original from the references, so they cannot tell anything of others
+            continue  # critics that do not distinguish Original from the references cannot judge other models
+        # The half-width of this part's own interval, and the margin that it allows.
         rows = _Rows(u, r, scale)
         own = Z95 * rows.error
         if len(r) > 1:

@@ -39,7 +39,7 @@ class ThreeSample:
         return self.to_reference - self.to_original
 
     def closer_to(self, level: float) -> Side | None:
-        """The model that the unlearned one is closer to, at this one-sided level; None: inconclusive."""
+        """The model that the unlearned one is closer to, at this one-sided significance level; None: inconclusive."""
         if self.p_reference < level:
             return "reference"
         return "original" if self.p_original < level else None
@@ -57,7 +57,13 @@ def three_sample(unlearned: np.ndarray, reference: np.ndarray, original: np.ndar
     in which no sample ever meets itself; k(u, u) cancels. Its variance is the jackknife's, which knows of the
     dependence and errs on the large side. The kernel is Gaussian; its width is the median distance
     within the three samples together, the same for both sides. Beyond `MOST` samples, evenly spaced ones are taken.
+
+    Args:
+        unlearned: Rows of the unlearned model.
+        reference: Rows of the reference, for the same samples.
+        original: Rows of Original, for the same samples.
     """
+    # The kernel h(w_i, w_j) of the U-statistic, its mean for every sample, and the jackknife's variance of their mean.
     u, r, o = _rows(unlearned, reference, original)
     n = len(u)
     gamma = _inverse_width(np.concatenate([u, r, o]))
@@ -107,7 +113,7 @@ def _squares(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _inverse_width(rows: np.ndarray) -> float:
     """1 / (2 median^2) of the distances; their mean where half of them are 0."""
     squares = _squares(rows, rows)[np.triu_indices(len(rows), 1)]
-    # What rounding leaves of equal rows.
+    # Equal rows, whose distance is a rounding error.
     squares[squares < 1e-12 * max(float((rows**2).sum(axis=1).max()), 1e-300)] = 0.0
     width = float(np.median(squares)) or float(squares.mean())
     return 1 / (2 * width) if width else 1.0

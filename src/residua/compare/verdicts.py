@@ -5,36 +5,136 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from residua.compare.agreement import Likeness, Witness
 from residua.compare.information import IDI
-from residua.compare.references import Z95, Inside
-from residua.compare.rules import Against, Evidence, Loss, Outputs, Rules, Where, Word
-from residua.compare.sentences import WORDS, limits, remedies, three_lines
+from residua.compare.references import Inside
 from residua.compare.three_samples import Side, ThreeSample
+from residua.errors import InputError
+from residua.readings import Z95
 
-__all__ = [
-    "WORDS",
-    "Against",
-    "Loss",
-    "Rules",
-    "Verdict",
-    "Word",
-    "accuracy_loss",
-    "against_random",
-    "forget_accuracy_side",
-    "verdict",
-]
+Word = Literal["FORGOTTEN", "SHALLOW", "NOT_FORGOTTEN", "OVER_UNLEARNED", "UTILITY_LOST", "UNDETERMINED"]
+Against = Literal["model", "proxy", "none"]
+Outputs = ThreeSample | Side | Literal["neither"]
+# The three findings. `answers`: it gives answers that a retrained model would not; `reference` and `original`: the
+# model that its outputs are closer to, where they cannot be compared with what references answer.
+Says = Literal["answers", "original", "reference", "like", "unlike"]
+Knows = Literal["more", "less", "within"]
+Keeps = Literal["lost", "kept"]
+
+WORDS: dict[Word, str] = {
+    "FORGOTTEN": "Like a retrained model, inside and outside",
+    "SHALLOW": "It no longer says it but still knows it",
+    "NOT_FORGOTTEN": "It still knows what was to be forgotten",
+    "OVER_UNLEARNED": "It knows less than a model that never saw the data",
+    "UTILITY_LOST": "It has lost what it should have kept",
+    "UNDETERMINED": "The evidence does not decide",
+}
+# Readings that a verdict rests on, by what was given of a model. An audit that cannot have one of them is not made.
+VERDICT_READINGS = {
+    "weights": ("information", "accuracy", "outputs", "perturbed", "representation"),
+    "features": ("information",),
+    "outputs": ("accuracy", "outputs"),
+}
+# Readings beside the verdict of models whose weights are there; what is lacking is named.
+EXTRA_READINGS = ("class-accuracy", "mia", "weights", "recovery", "probe")
+# Tolerated distance of IDI from 0, where nothing else is declared: half of the way to Original where one reference
+# cannot show its variance, half of that where several do.
+ONE_REFERENCE, SEVERAL_REFERENCES = 0.5, 0.25
+MORE_REFERENCES = (
+    "more references: repeat --reference FILE for three to five retrained models, or --reference proxy:0.15x3"
+)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The lines that the verdict draws; all of them are visible settings.
+
+    Args:
+        margin: Tolerated IDI, declared before the audit; None stands for 0.25, and for 0.5 with one reference, where
+            it has to cover the unknown variation between retrainings. Differences between retrainings are always
+            tolerated.
+        floor_margin: Without a reference, 0 is a network with random weights, and only models this close to Original
+            or to 0 can be named.
+        level: Significance level of each one-sided test of outputs.
+        utility: Largest tolerated drop in test accuracy (0 to 1).
+        outputs: Largest tolerated distance of UA from the references' mean (0 to 1).
+        divergence: Largest tolerated JSD from the references, in units of the JSD between references.
+    """
+
+    margin: float | None = None
+    floor_margin: float = 0.1
+    level: float = 0.05
+    utility: float = 0.10
+    outputs: float = 0.05
+    divergence: float = 1.5
+
+    def __post_init__(self) -> None:
+        # A margin of 1 would let Original itself pass.
+        most = {"floor_margin": 0.5, "level": 0.5, "utility": 1.0, "outputs": 0.5, "divergence": 10.0}
+        if self.margin is not None:
+            most["margin"] = 1.0
+        for name, below in most.items():
+            if not 0 < getattr(self, name) < below:
+                raise InputError(f"{name} is {getattr(self, name)}, expected above 0 and below {below:g}")
+
+    def tolerance(self, references: int) -> float:
+        """The IDI that is tolerated with so many references."""
+        if self.margin is not None:
+            return self.margin
+        return ONE_REFERENCE if references < 2 else SEVERAL_REFERENCES
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Lost test accuracy with its 95 % interval (0 to 1)."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Answers to the three questions of a verdict; None where the evidence is lacking or does not decide.
+
+    `says`: outputs on the forget set. `knows`: information inside, against the references. `keeps`: test accuracy.
+    """
+
+    says: Says | None = None
+    knows: Knows | None = None
+    keeps: Keeps | None = None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One word, three lines (what was found, how sure, what it does not show), and what would decide it."""
+    """One word, the findings that it follows from, three lines of text, limits of the evidence, and remedies.
+
+    `sentence` has three lines: the result, its certainty, the first limit. `remedies` say what would decide an
+    UNDETERMINED audit.
+    """
 
     word: Word
+    findings: Findings
     sentence: str
     limits: tuple[str, ...] = ()
     remedies: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """Everything that the texts of a verdict mention."""
+
+    inside: Inside | None
+    outputs: Outputs | None
+    side: Side | None
+    loss: Loss | None
+    likeness: Likeness | None
+    contradicted: tuple[Witness, ...]
+    against: Against
+    where: Knows | None
+    rules: Rules
 
 
 def verdict(
@@ -48,10 +148,6 @@ def verdict(
     rules: Rules | None = None,
 ) -> Verdict:
     """The verdict on one model. None stands for what was not assessed.
-
-    `inside` is measured against the references or, with `against="none"`, against a network with random
-    weights. `outputs` is the three-sample test on outputs; without a reference, the side that the
-    accuracy on the forget set is on (`forget_accuracy_side`), or "neither".
 
     In this order, and the first that holds:
 
@@ -67,28 +163,53 @@ def verdict(
     "More", "less" and "within" are said of the whole interval: each is a test, and where the
     interval crosses a line nothing is said. So FORGOTTEN needs positive findings, and is never what is left
     when no difference was found.
+
+    Args:
+        inside: IDI against the references or, with `against="none"`, against a network with random weights.
+        outputs: Three-sample test of outputs; without a reference, the side of the accuracy on the forget set
+            (`forget_accuracy_side`), or "neither".
+        loss: Lost test accuracy (`accuracy_loss`).
+        likeness: Outputs on the forget set beside the references'.
+        witnesses: Attacks on the encoder, which can contradict a model that would pass.
+        against: Kind of reference.
+        rules: The lines that are drawn; `Rules()` by default.
     """
     rules = rules or Rules()
     side = side_of(outputs, rules)
     where = _where(inside, against, rules)
-    contradicted = [each for each in witnesses if inside and each.contradicts(inside.tolerance)]
-    like = likeness is not None and likeness.like
+    contradicted = tuple(each for each in witnesses if inside and each.contradicts(inside.tolerance))
+    known = where if where == "more" or not contradicted else None
+    found = Findings(_says(side, likeness), known, _keeps(loss, rules))
     word: Word
-    if loss is not None and loss.low > rules.utility:
+    if found.keeps == "lost":
         word = "UTILITY_LOST"
-    elif side == "original" or (likeness is not None and likeness.answers):
+    elif found.says in ("answers", "original"):
         word = "NOT_FORGOTTEN"
-    elif where == "more":
-        word = "SHALLOW" if side == "reference" or like else "NOT_FORGOTTEN"
-    elif where == "less" and not contradicted:
+    elif found.knows == "more":
+        word = "SHALLOW" if side == "reference" or found.says == "like" else "NOT_FORGOTTEN"
+    elif found.knows == "less":
         word = "OVER_UNLEARNED"
-    elif where == "within" and like and not contradicted and loss is not None and loss.high < rules.utility:
+    elif found == Findings("like", "within", "kept"):
         word = "FORGOTTEN"
     else:
         word = "UNDETERMINED"
-    evidence = Evidence(inside, outputs, side, loss, likeness, tuple(contradicted), against, where, rules)
-    to_do = remedies(evidence) if word == "UNDETERMINED" else ()
-    return Verdict(word, three_lines(word, evidence, to_do), limits(evidence), to_do)
+    evidence = _Evidence(inside, outputs, side, loss, likeness, contradicted, against, where, rules)
+    to_do = _remedies(evidence) if word == "UNDETERMINED" else ()
+    return Verdict(word, found, _three_lines(word, evidence, to_do), _limits(evidence), to_do)
+
+
+def _says(side: Side | None, likeness: Likeness | None) -> Says | None:
+    if likeness is not None and likeness.answers:
+        return "answers"
+    if side == "original" or likeness is None:
+        return side
+    return "like" if likeness.like else "unlike"
+
+
+def _keeps(loss: Loss | None, rules: Rules) -> Keeps | None:
+    if loss is not None and loss.low > rules.utility:
+        return "lost"
+    return "kept" if loss is not None and loss.high < rules.utility else None
 
 
 def side_of(outputs: Outputs | None, rules: Rules) -> Side | None:
@@ -108,9 +229,9 @@ def accuracy_loss(before: float, after: float, n: int) -> Loss:
 
 
 def forget_accuracy_side(unlearned: float, *, original: float, expected: float, n: int) -> Side | None:
-    """Without a reference: is the accuracy on the forget set nearer `expected` or nearer Original's?
+    """The side of the accuracy on the forget set, without a reference: nearer `expected` or nearer Original's.
 
-    `expected` is what a model that never saw the data would have: 0 for a forgotten class, Original's
+    `expected` is the accuracy of a model that never saw the data: 0 for a forgotten class, Original's
     test accuracy for forgotten samples. The 95 % interval (Wilson) must be on one side of the middle, and
     the two ends must be 0.1 apart, else it is inconclusive.
     """
@@ -124,7 +245,7 @@ def forget_accuracy_side(unlearned: float, *, original: float, expected: float, 
     return "original" if centre - half > middle else None
 
 
-def _where(inside: Inside | None, against: Against, rules: Rules) -> Where | None:
+def _where(inside: Inside | None, against: Against, rules: Rules) -> Knows | None:
     if inside is None or inside.idi.interval is None:
         return None
     if against == "none":
@@ -140,5 +261,200 @@ def _where(inside: Inside | None, against: Against, rules: Rules) -> Where | Non
 
 
 def against_random(idi: IDI) -> Inside:
-    """Where 0 is a network with random weights, and nothing is known of retrained models."""
+    """IDI against a network with random weights: nothing is known of retrained models."""
     return Inside(idi, references=0)
+
+
+def _three_lines(word: Word, evidence: _Evidence, remedies: tuple[str, ...]) -> str:
+    """Three lines that somebody who is not an engineer can read."""
+    sure = [_margin(evidence), _outputs(evidence), _attacks(evidence), _loss(evidence.loss, evidence)]
+    lines = [
+        f"{WORDS[word]}: {_inside(evidence)}.",
+        f"How sure: {'; '.join(part for part in sure if part)}.",
+        f"Not shown: {_limits(evidence)[0]}",
+    ]
+    if remedies:
+        lines[1] += f" What would decide it: {'; or '.join(remedies)}."
+    return "\n".join(lines)
+
+
+def _inside(evidence: _Evidence) -> str:
+    inside = evidence.inside
+    if inside is None:
+        return "white-box: not assessed"
+    index = inside.idi
+    if index.value is None or index.interval is None:
+        return f"there is no IDI ({index.reason})"
+    low, high = index.interval
+    interval = f"95 % interval {low:.2f} to {high:.2f}"
+    if evidence.against == "none":
+        return (
+            f"of what Original knows beyond a random network it keeps {index.value:.2f}, {interval}; there is no "
+            "reference, so the claim is weak"
+        )
+    kind = "retrained" if evidence.against == "model" else "proxy"
+    if inside.resolution is None:
+        return (
+            f"IDI {index.value:.2f}, {interval}, where 0 is what one {kind} model knows and 1 what Original knows; "
+            "the variation between retrainings is unknown"
+        )
+    return (
+        f"IDI {index.value:.2f}, {interval}, where 0 is what {inside.references} {kind} models know and 1 what Original "
+        f"knows; smallest detectable IDI: {inside.resolution:.2f} (95 % power)"
+    )
+
+
+def _margin(evidence: _Evidence) -> str:
+    """The interval beside the margin, and the parts that are not within it."""
+    inside, rules = evidence.inside, evidence.rules
+    if inside is None or inside.idi.value is None:
+        return ""
+    if evidence.against == "none":
+        line = rules.floor_margin
+        return {
+            "more": f"the interval is above {1 - line:g}",
+            "less": f"the interval is below {line:g}",
+        }.get(
+            evidence.where or "",
+            f"the interval is not clearly above {1 - line:g} or below {line:g}, and between them a model that never "
+            "saw the data may be too",
+        )
+    text = {
+        "more": f"the interval is above the tolerance of {inside.tolerance:g}",
+        "less": f"the interval is below minus the tolerance of {inside.tolerance:g}",
+        "within": f"the interval is within the margin of {inside.margin:.2g}",
+    }.get(evidence.where or "", f"the interval is not within the margin of {inside.margin:.2g}")
+    if evidence.where is None and inside.outside:
+        parts = (f"{name} {inside.parts[name].value:.2f}" for name in inside.outside)
+        text = f"not within the margin of {inside.margin:.2g}: {', '.join(parts)}"
+    if evidence.where == "more" and (inside.low or 0.0) <= inside.tolerance:
+        text = (
+            f"the IDI of single blocks, or of unseen images, is above the tolerance of {inside.tolerance:g}"
+        )
+    if inside.chance is not None and inside.p is not None:
+        text += (
+            f"; standard deviation of the references' IDI {inside.chance.measured:.2f}; rank {inside.place} of "
+            f"{inside.references + 1} among model and references (exact p = {inside.p:.2f})"
+        )
+    if evidence.against == "proxy":
+        text += "; a proxy is trained on a part of the retained data, so the claim is weaker"
+    return text
+
+
+def _outputs(evidence: _Evidence) -> str:
+    outputs, side, rules = evidence.outputs, evidence.side, evidence.rules
+    if evidence.against == "none":
+        if outputs is None:
+            return "accuracy on the forget set: not assessed"
+        if side is None:
+            return "accuracy on the forget set is inconclusive"
+        whose = "Original's" if side == "original" else "that of a model that never saw it"
+        return f"accuracy on the forget set is nearer {whose}"
+    texts = []
+    if isinstance(outputs, ThreeSample):
+        p = outputs.p_original if side == "original" else outputs.p_reference
+        near = "not clearly closer to the references' than to Original's"
+        if side:
+            near = "closer to the references'" if side == "reference" else "closer to Original's"
+        test = f"three-sample test on {outputs.n} forgotten samples, p {_p(p)}, significance level {rules.level:g}"
+        texts.append(f"outputs are {near} ({test})")
+    like = evidence.likeness
+    if like is not None:
+        divergence = "" if like.jsd is None else f", JSD {like.jsd:.3f} (limit {like.jsd_allowed:.3f})"
+        texts.append(f"{_errors(like)}{divergence}, {'consistent' if like.like else 'inconsistent'}")
+        if like.perturbed is not None and not like.perturbed.like:
+            texts.append(f"with a little noise on the images, {_errors(like.perturbed)}")
+    return "; ".join(texts) or "outputs: not assessed"
+
+
+def _errors(like: Likeness) -> str:
+    return f"forget-set error {100 * like.ua:.1f} % (retrained: {100 * like.expected:.1f} %)"
+
+
+def _attacks(evidence: _Evidence) -> str:
+    """Attacks on the encoder that regain clearly more than from a retrained model."""
+    return "; ".join(
+        f"{_attack(each.name)} regains {each.value:.2f} of what it regains from Original ({each.low:.2f} to {each.high:.2f})"
+        for each in evidence.contradicted
+    )
+
+
+def _attack(name: str) -> str:
+    kind, _, block = name.partition(".")
+    return f"a {kind} of block {block}" if block else f"an attack by {kind}"
+
+
+def _loss(loss: Loss | None, evidence: _Evidence) -> str:
+    if loss is None:
+        return "test accuracy: not assessed"
+    change, bound = (round(-100 * each, 1) + 0.0 for each in (loss.value, loss.high))  # never -0.0
+    limit = f"limit -{100 * evidence.rules.utility:g}"
+    return f"test accuracy {change:+.1f} points (95 % bound {bound:+.1f}; {limit})"
+
+
+def _limits(evidence: _Evidence) -> tuple[str, ...]:
+    """Limits of the evidence; the first is the third line."""
+    texts = [
+        "Only these models, samples and critics were tested; another attack may find what they did not, and copies or "
+        "backups were not looked at."
+    ]
+    inside = evidence.inside
+    if inside is None:
+        texts.append("Outputs alone cannot distinguish a model that forgot from one that only keeps silent.")
+    elif inside.chance is not None:
+        texts.append(
+            "The interval covers samples"
+            + (", critics" if inside.idi.restarts is not None else "")
+            + f" and the variation between retrainings, from {inside.references} references and what is known of others."
+        )
+    elif evidence.against != "none":
+        texts.append(
+            "The interval covers samples"
+            + (" and critics" if inside.idi.restarts is not None else ", not critics (one restart)")
+            + "; one reference does not show the variation between retrainings, which the margin has to cover."
+        )
+    if evidence.against == "none":
+        texts.append(
+            "Without a reference, FORGOTTEN is never returned: there is no baseline for what a model that never saw "
+            "the data would know."
+        )
+    return (*texts, *(() if inside is None else inside.notes))
+
+
+def _remedies(evidence: _Evidence) -> tuple[str, ...]:
+    """Further evidence that would decide it, with what to type."""
+    inside, likeness, loss = evidence.inside, evidence.likeness, evidence.loss
+    if evidence.against == "none":
+        return (
+            "a reference: --reference FILE of a model that never saw the data, or --reference proxy:0.15x3",
+        )
+    texts = []
+    if inside is None:
+        texts.append(
+            "the weights: residua audit --original FILE --unlearned FILE --reference FILE --data NAME --forget WHAT"
+        )
+    elif inside.idi.value is None:
+        texts.append("more data, or --restarts 3: Original does not clearly know more than the references")
+    elif evidence.where != "within" and inside.references < 5:
+        texts.append(MORE_REFERENCES)
+    elif not inside.margin < 1:
+        texts.append(
+            "references that were trained longer: these differ from each other as much as from Original"
+        )
+    elif evidence.where != "within":
+        texts.append("more data of what was to be forgotten, or --margin if more may be kept")
+    if inside is not None and likeness is None:
+        texts.append("outputs with their labels: --outputs")
+    elif likeness is not None and not likeness.like:
+        texts.append(
+            "nothing that could be measured more: what it answers is not what a retrained model answers"
+        )
+    if inside is not None and loss is None:
+        texts.append("test data with labels")
+    elif loss is not None and loss.high >= evidence.rules.utility >= loss.low:
+        texts.append("more test data")
+    return tuple(texts) or ("a closer look at what contradicts: residua measure",)
+
+
+def _p(p: float) -> str:
+    return "< 0.0001" if p < 1e-4 else f"= {p:.4f}"

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from residua.data.cifar import cifar10, cifar100
-from residua.data.fashion import fashion_sample
 from residua.data.fetching import fetch
-from residua.data.from_arrays import arrays
-from residua.data.from_arrow import hf_datasets
-from residua.data.from_folder import image_folder
-from residua.data.from_list import csv
-from residua.data.from_npz import npz
-from residua.data.from_parquet import parquet
-from residua.data.idx import fashion_mnist, mnist
+from residua.data.from_arrays import arrays, npz
+from residua.data.from_files import csv, image_folder
+from residua.data.hub import hf_datasets, parquet
+from residua.data.idx import fashion_mnist, fashion_sample, mnist
+from residua.data.parsing import open_dataset
 from residua.data.preprocessing import Preprocessing, prepare
-from residua.data.words import open_dataset
 
 __all__ = [
     "fashion_sample",

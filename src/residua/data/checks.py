@@ -1,4 +1,4 @@
-"""What every loader asks of its inputs, and how it says no."""
+"""Checks of inputs that loaders share, and their refusals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from residua.files import read_bytes
 Location = str | os.PathLike[str]
 
 
-# For whoever has no images.
+# Advice for users without images.
 ELSEWHERE = "Models of tables, text or sound are audited by features that they saved (docs/saved.md)"
 
 

@@ -63,7 +63,14 @@ _Files = dict[str, tuple[str, bytes]]  # file name -> where it was found, what i
 
 
 def cifar10(dir: Location, *, size: int | None = None, mean: Scale = None, std: Scale = None) -> Dataset:
-    """CIFAR-10 from the binary archive in `dir`, or from the folder it unpacks to."""
+    """CIFAR-10 from its binary archive.
+
+    Args:
+        dir: The folder of the archive, or of its unpacked files.
+        size: Side in pixels that images are resized to, per batch.
+        mean: Mean of each channel, white being 1; by default that of the training pixels.
+        std: Standard deviation of each channel, likewise.
+    """
     files = _open(folder(dir), _CIFAR10)
     train, labels = _rows(files, _CIFAR10.train, label_bytes=1, label=0, classes=10)
     test, answers = _rows(files, _CIFAR10.test, label_bytes=1, label=0, classes=10)
@@ -81,10 +88,14 @@ def cifar100(
     mean: Scale = None,
     std: Scale = None,
 ) -> Dataset:
-    """CIFAR-100 from the binary archive in `dir`, or from the folder it unpacks to.
+    """CIFAR-100 from its binary archive. The classes have names where the archive's lists of names are there.
 
-    `labels` chooses the 100 fine classes or the 20 coarse ones they fall into. The classes have
-    names where the archive's lists of names are there.
+    Args:
+        dir: The folder of the archive, or of its unpacked files.
+        labels: The 100 fine classes, or the 20 coarse ones they fall into.
+        size: Side in pixels that images are resized to, per batch.
+        mean: Mean of each channel, white being 1; by default that of the training pixels.
+        std: Standard deviation of each channel, likewise.
     """
     if labels not in ("fine", "coarse"):
         raise InputError(f"labels is {labels!r}, expected fine (100 classes) or coarse (20 classes)")

@@ -71,11 +71,15 @@ _TIMEOUT = 30.0  # seconds without a byte
 def fetch(
     name: str, to: Location, *, mirror: str | None = None, progress: Progress | None = None
 ) -> list[Path]:
-    """Download the files of a data set into the folder `to`, and return their paths.
+    """Download the files of a data set, and return their paths.
 
-    A file that is there with the right checksum is left alone; a transfer that broke off is
-    resumed. `mirror` is another address with the same file names: the checksum says
-    whether they are the same files.
+    A file that is there with the right checksum is left alone; a transfer that broke off is resumed.
+
+    Args:
+        name: The data set: cifar10, cifar100, mnist or fashion-mnist.
+        to: The folder that the files are put into.
+        mirror: Another address with files of the same names; checksums tell whether they are the same files.
+        progress: Called with the file's name, the bytes so far, and the bytes in all if known.
     """
     if name not in SOURCES:
         raise unknown("data set to fetch", name, SOURCES)
@@ -177,6 +181,6 @@ def _broken(url: str, part: Path, why: str) -> InputError:
 
 
 def _start(response: Any) -> int | None:
-    """Where the bytes that a server sends begin, by its own word."""
+    """The position at which the bytes that a server sends begin, as it says."""
     match = re.match(r"bytes ([0-9]{1,18})-", response.headers.get("Content-Range", ""))
     return int(match[1]) if match else None

@@ -1,10 +1,15 @@
-"""arrays: images that already are arrays. Every loader that ends in memory ends here."""
+"""arrays and npz: images that already are arrays, in memory or in one .npz file.
+
+Every loader that ends in memory ends in `arrays`.
+"""
 
 from __future__ import annotations
 
 import math
 import warnings
+import zipfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +17,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from residua.data.checks import per_channel, side
+from residua.data.checks import ELSEWHERE, Location, per_channel, side
 from residua.data.split import MemoryImages, Split
 from residua.data.task import Dataset
 from residua.errors import InputError
 from residua.limits import check
+from residua.npz import Header, read_npz
 
 Array = npt.NDArray[Any] | Tensor
 Scale = Sequence[float] | None
@@ -39,10 +45,20 @@ def arrays(
 ) -> Dataset:
     """A data set of uint8 arrays or tensors (N, C, H, W) and whole-number labels.
 
-    `mean` and `std` are per channel in units where white is 1; where they are not given they are
-    those of all training pixels, exactly. The number of classes is `classes`, or the number of
-    `class_names`, or one more than the largest training label. A `np.memmap` stays on disk and is
-    read a batch at a time; other arrays are copied only where channels-last memory asks for it.
+    A `np.memmap` stays on disk and is read a batch at a time; other arrays are copied only where channels-last memory
+    asks for it.
+
+    Args:
+        train_images: Training images.
+        train_labels: One label for each of them.
+        test_images: Test images of the same shape.
+        test_labels: One label for each of them.
+        mean: Mean of each channel, white being 1; by default that of all training pixels, exactly.
+        std: Standard deviation of each channel, likewise.
+        classes: Number of classes; by default that of `class_names`, or one more than the largest training label.
+        class_names: Names of the classes.
+        name: Name of the data set, by which recipes are found.
+        size: Side in pixels that images are resized to, per batch; by default they keep their size.
     """
     train, test = _images(train_images, "train_images"), _images(test_images, "test_images")
     if train.shape != test.shape:
@@ -57,12 +73,8 @@ def arrays(
     check(name, "classes", count)
     if names and len(names) != count:
         raise InputError(f"class_names has {len(names)} names, expected one for each of {count} classes")
-    for what, given in (("train_labels", labels), ("test_labels", asked)):
-        if not 0 <= int(given.min()) <= int(given.max()) < count:
-            raise InputError(
-                f"{what} run from {int(given.min())} to {int(given.max())}, expected 0 to {count - 1}; "
-                "correct the labels or give classes="
-            )
+    _check_range("train_labels", labels, count)
+    _check_range("test_labels", asked, count)
     computed = channel_statistics(train.pixels) if mean is None or std is None else ((), ())
     channels = train.shape[0]
     scale = (
@@ -78,8 +90,16 @@ def arrays(
     )
 
 
+def _check_range(what: str, labels: Tensor, count: int) -> None:
+    if not 0 <= int(labels.min()) <= int(labels.max()) < count:
+        raise InputError(
+            f"{what} run from {int(labels.min())} to {int(labels.max())}, expected 0 to {count - 1}; "
+            "correct the labels or give classes="
+        )
+
+
 def _notes(labels: Tensor, names: Sequence[str], count: int, name: str) -> tuple[str, ...]:
-    """A word about labels that do not begin at 0 or leave classes out: models count their outputs from 0."""
+    """A note about labels that do not begin at 0: models count their outputs from 0."""
     first = int(labels.min())
     if first == 0 or names:
         return ()
@@ -144,7 +164,7 @@ def _images(images: Array, what: str) -> MemoryImages:
 
 
 def _advice(given: Any, dtype: str) -> str:
-    """How to make pixels of these values without destroying what they hold."""
+    """Advice on converting these values to pixels without loss."""
     if not dtype.startswith(("float", "bfloat")) or not math.prod(given.shape):
         return "convert to uint8 if no value is above 255; otherwise make 8-bit copies as the model's own loader does"
     low, high = float(given.min()), float(given.max())
@@ -170,3 +190,120 @@ def _labels(labels: Array | Sequence[int], what: str, images: int) -> Tensor:
 
 def _by(shape: Sequence[int]) -> str:
     return " x ".join(map(str, shape))
+
+
+# Spellings of each array's name; the first is ours, the others are common.
+NAMES = {
+    "train_images": ("train_images", "x_train", "X_train", "images_train"),
+    "train_labels": ("train_labels", "y_train", "Y_train", "labels_train"),
+    "test_images": ("test_images", "x_test", "X_test", "images_test"),
+    "test_labels": ("test_labels", "y_test", "Y_test", "labels_test"),
+}
+KNOWN = {spelling: name for name, spellings in NAMES.items() for spelling in spellings}
+
+
+def npz(
+    file: Location,
+    *,
+    size: int | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    class_names: Sequence[str] = (),
+    name: str | None = None,
+) -> Dataset:
+    """train_images, train_labels, test_images and test_labels (or x_train, y_train, x_test, y_test) of an .npz file.
+
+    Images are N x C x H x W, N x H x W x C or, if grey, N x H x W: whole numbers from 0 to 255, or floats in [0, 1]
+    that are such numbers divided by 255. Other values are refused by their header or before they are used. Further
+    arrays, such as a validation set, are not read.
+
+    Args:
+        file: The .npz file.
+        size: Side in pixels that images are resized to, per batch.
+        mean: Mean of each channel, white being 1; by default that of the training pixels.
+        std: Standard deviation of each channel, likewise.
+        class_names: Names of the classes.
+        name: Name of the data set; by default that of the file.
+    """
+    path = Path(file)
+    found = read_npz(path, _name, cost=_cost, what="an .npz file of images and labels")
+    missing = [name for name in NAMES if name not in found]
+    if missing:
+        raise InputError(
+            f"{path} has no {' and no '.join(missing)}; save train_images, train_labels, test_images and test_labels. "
+            f"{ELSEWHERE}"
+        )
+    train, test = (
+        as_pixels(found[f"{half}_images"], f"{half}_images of {path}") for half in ("train", "test")
+    )
+    labels, answers = (_column(found[f"{half}_labels"]) for half in ("train", "test"))
+    return arrays(
+        train, labels, test, answers,
+        mean=mean, std=std, class_names=class_names, name=name or path.stem, size=size,
+    )  # fmt: skip
+
+
+def _name(member: zipfile.ZipInfo) -> str:
+    name = member.filename.removesuffix(".npy")
+    return KNOWN.get(name, name)
+
+
+def _cost(name: str, header: Header) -> int:
+    if name in ("train_images", "test_images"):
+        check_kind(header.dtype, name)
+        if len(header.shape) not in (3, 4):
+            raise InputError(
+                f"{name} has {' x '.join(map(str, header.shape))} numbers, expected N x height x width, with channels or "
+                f"without; save images. {ELSEWHERE}"
+            )
+    return header.size
+
+
+def check_kind(dtype: np.dtype, what: str) -> None:
+    """Refuse by its type what cannot be pixels of 8 bits, before it is read."""
+    if dtype.kind in "uif" and dtype.itemsize <= 8:
+        return
+    raise InputError(f"{what} holds {dtype}, expected whole numbers from 0 to 255; save the pixels as uint8")
+
+
+def as_pixels(images: np.ndarray, what: str) -> np.ndarray:
+    """uint8 images N x C x H x W, converted without loss or refused."""
+    check_kind(images.dtype, what)
+    if images.dtype != np.uint8 and images.size:
+        images = _without_loss(images, what)
+    if images.ndim == 3:
+        return images[:, None]
+    if images.ndim == 4 and images.shape[3] in (1, 3) and images.shape[1] not in (1, 3):
+        return images.transpose(0, 3, 1, 2)
+    return images
+
+
+def _without_loss(images: np.ndarray, what: str) -> np.ndarray:
+    low, high = images.min(), images.max()
+    values = images
+    if images.dtype.kind == "f":
+        if not np.isfinite([low, high]).all():
+            raise InputError(f"{what} holds NaN or infinite values; save finite pixels")
+        if low < 0:
+            raise InputError(
+                f"{what} runs from {low:.3g} to {high:.3g}, which looks standardised, expected pixels from 0 to 255; "
+                "undo it (x * std + mean, then times 255, rounded) and give --mean and --std, or save the pixels as "
+                "they were before"
+            )
+        values = np.rint(images * (255.0 if high <= 1 else 1.0))
+        if high > 255 or np.abs(images * (255.0 if high <= 1 else 1.0) - values).max() > 0.02:
+            raise InputError(
+                f"{what} runs from {low:.3g} to {high:.3g} in steps finer than 8 bits, expected pixels from 0 to 255; "
+                "save the 8-bit images that the model was trained on, or audit saved features"
+            )
+    elif low < 0 or high > 255:
+        raise InputError(
+            f"{what} runs from {low} to {high} in {images.dtype}, expected pixels from 0 to 255; save 8-bit copies as "
+            "the model's own loader makes them (keep the originals), or audit saved features"
+        )
+    return values.astype(np.uint8)
+
+
+def _column(labels: np.ndarray) -> np.ndarray:
+    """One label per image, also where they stand in a column."""
+    return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels

@@ -1,4 +1,4 @@
-"""fashion_mnist, mnist: four IDX files each, gzipped or not."""
+"""fashion_mnist and mnist, four IDX files each, gzipped or not; and fashion_sample, which comes with the package."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import math
 import struct
 import zlib
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -28,12 +29,26 @@ FASHION_CLASSES = (
 def fashion_mnist(
     dir: Location, *, size: int | None = None, mean: Scale = None, std: Scale = None
 ) -> Dataset:
-    """Fashion-MNIST from its four IDX files in `dir`."""
+    """Fashion-MNIST from its four IDX files.
+
+    Args:
+        dir: The folder of the files, gzipped or not.
+        size: Side in pixels that images are resized to, per batch.
+        mean: Mean of the pixels, white being 1; by default that of the training pixels.
+        std: Standard deviation, likewise.
+    """
     return _four_files(dir, "fashion-mnist", FASHION_CLASSES, size, mean, std)
 
 
 def mnist(dir: Location, *, size: int | None = None, mean: Scale = None, std: Scale = None) -> Dataset:
-    """MNIST from its four IDX files in `dir`."""
+    """MNIST from its four IDX files.
+
+    Args:
+        dir: The folder of the files, gzipped or not.
+        size: Side in pixels that images are resized to, per batch.
+        mean: Mean of the pixels, white being 1; by default that of the training pixels.
+        std: Standard deviation, likewise.
+    """
     return _four_files(dir, "mnist", tuple("0123456789"), size, mean, std)
 
 
@@ -117,4 +132,22 @@ def _four_files(
     return arrays(
         images[:, None], labels, asked[:, None], answers,
         class_names=class_names, name=name, size=size, mean=mean, std=std,
+    )  # fmt: skip
+
+
+def fashion_sample(*, size: int | None = None, mean: Scale = None, std: Scale = None) -> Dataset:
+    """6,000 training and 1,000 test images of Fashion-MNIST, 600 and 100 of each class.
+
+    No image occurs twice, so nothing that is forgotten is also retained or asked about. Made by
+    `reproduction/fashion_sample.py`; Fashion-MNIST is Zalando SE's, under the MIT licence kept
+    next to it.
+    """
+    packed = resources.files("residua.data").joinpath("embedded/fashion_sample.npz").read_bytes()
+    with np.load(io.BytesIO(packed), allow_pickle=False) as file:
+        train, labels, test, answers = (
+            file[key] for key in ("train_images", "train_labels", "test_images", "test_labels")
+        )
+    return arrays(
+        train[:, None], labels, test[:, None], answers,
+        class_names=FASHION_CLASSES, name="fashion-sample", size=size, mean=mean, std=std,
     )  # fmt: skip

@@ -28,7 +28,7 @@ LARGEST = 8192  # pixels of a side that a file may ask for
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """What is asked of the images; None leaves it to whoever comes next.
+    """A request for the size and normalisation of images; None leaves a choice open.
 
     Pixels x in [0, 255] become (x / 255 - mean) / std, one number per channel. `normalise` names both: ImageNet's,
     those of the training data, or none (x / 255).
@@ -61,7 +61,12 @@ class Preprocessing:
 
 
 def prepare(data: Dataset, wanted: Preprocessing) -> Dataset:
-    """The same images, normalised as `wanted` and, if they are in memory, resized to its size."""
+    """The data set with its images normalised as wanted and, if they are in memory, resized per batch.
+
+    Args:
+        data: The data set.
+        wanted: Size and normalisation; fields that are None leave the data's own.
+    """
     channels = data.shape[0]
     mean, std = data.train.mean, data.train.std
     if wanted.mean is not None and wanted.std is not None:
@@ -96,12 +101,12 @@ def statistics(split: Split) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 
 def of_split(split: Split) -> dict[str, Any]:
-    """What a model that is trained on this split expects, for its checkpoint."""
+    """The preprocessing that a model trained on this split expects, for its checkpoint."""
     return {"shape": list(split.shape), "mean": list(split.mean), "std": list(split.std)}
 
 
 def from_checkpoint(carried: object) -> Preprocessing | None:
-    """What a checkpoint says that its model expects, if it is sound."""
+    """The preprocessing in a checkpoint's header, if it is sound."""
     if not isinstance(carried, Mapping):
         return None
     shape: Any = carried.get("shape")
@@ -121,7 +126,7 @@ def from_checkpoint(carried: object) -> Preprocessing | None:
 
 
 def numbers(words: str, what: str) -> tuple[float, ...]:
-    """`0.5,0.5,0.5` or `0.5`."""
+    """Numbers from words such as `0.5,0.5,0.5` or `0.5`."""
     try:
         found = tuple(float(word) for word in re.split(r"[,\s]+", words.strip()))
     except ValueError:

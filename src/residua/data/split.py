@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +17,7 @@ from residua.errors import InputError
 
 
 class Images(Protocol):
-    """Where the pixels live. Nothing outside this file and `datasets/` looks further."""
+    """Storage of pixels. Code outside of `data/` sees no more of it than this."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -28,6 +28,7 @@ class Images(Protocol):
     def stream(self, batches: Iterable[Tensor], device: torch.device) -> Iterator[Tensor]:
         """For each tensor of indices, the uint8 images (n, C, H, W) on `device`, in that order."""
 
+    @property
     def digests(self) -> list[bytes]:
         """A hash of each image's content; equal images have equal digests."""
 
@@ -49,6 +50,10 @@ class MemoryImages:
     def __len__(self) -> int:
         return len(self.pixels)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies on devices stay behind: where this is unpickled, there may be no such device."""
+        return self.__dict__ | {"_copies": {}}
+
     def _on(self, device: torch.device) -> Tensor:
         if not self.resident or device == self.pixels.device:
             return self.pixels
@@ -62,11 +67,8 @@ class MemoryImages:
             # (n, H, W, C) seen as (n, C, H, W) is what PyTorch calls channels-last.
             yield pixels[index.to(pixels.device)].to(device).permute(0, 3, 1, 2)
 
-    def digests(self) -> list[bytes]:
-        return self._digests
-
     @cached_property
-    def _digests(self) -> list[bytes]:
+    def digests(self) -> list[bytes]:
         return [
             hashlib.blake2b(image.tobytes(), digest_size=16).digest()
             for chunk in self.pixels.cpu().split(4096)
@@ -148,7 +150,7 @@ class Split:
         return replace(self, index=self.index[positions], labels=self.labels[positions])
 
     def relabel(self, labels: Tensor) -> Split:
-        """The same examples under other labels."""
+        """These examples under other labels."""
         return replace(self, labels=labels.to(torch.int64).cpu())
 
     def joined(self, other: Split) -> Split:
@@ -160,12 +162,12 @@ class Split:
         )
 
     def counts(self) -> list[int]:
-        """How many examples each class has."""
+        """The number of examples of each class."""
         return torch.bincount(self.labels, minlength=self.classes).tolist()
 
     def digest(self) -> str:
         """SHA-256 of the examples and labels, in order."""
-        digests = self.images.digests()
+        digests = self.images.digests
         sha = hashlib.sha256(repr((self.shape, self.classes)).encode())
         for i in self.index.tolist():
             sha.update(digests[i])

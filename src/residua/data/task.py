@@ -1,13 +1,12 @@
-"""ForgetTask: what is forgotten, what is kept, and what is asked about."""
+"""ForgetTask: the forgotten, the retained and the test data; and parts of a data set."""
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, overload
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -26,7 +25,7 @@ class Dataset:
     train: Split
     test: Split
     class_names: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # what a reader decided, or found worth a word
+    notes: tuple[str, ...] = ()  # choices of the loader, for readers
 
     @property
     def classes(self) -> int:
@@ -54,7 +53,7 @@ class ForgetTask:
     retain: Split
     test: Split
     forget_test: Split
-    preprocessed: str = ""  # who decided how images are shown, for whoever reports on it
+    preprocessed: str = ""  # the source of size and normalisation, for reports
     class_names: tuple[str, ...] = ()
 
     @property
@@ -83,7 +82,7 @@ class ForgetTask:
         was trained on does not test. They are reported, not removed: the data are the user's. The pairs are counted,
         and made when they are asked for: of many equal images there are more than memory holds.
         """
-        train, test = self.train.images.digests(), self.test.images.digests()
+        train, test = self.train.images.digests, self.test.images.digests
         asked = torch.cat([self.test.index, self.forget_test.index])
         sides = {
             "forget/retain": (train, self.forget.index, train, self.retain.index),
@@ -93,7 +92,7 @@ class ForgetTask:
         return {name: Pairs(*side) for name, side in sides.items()}
 
     def manifest(self) -> dict[str, Any]:
-        """What exactly was asked: sizes, class counts and SHA-256 of every split, normalisation, duplicates.
+        """The task in numbers: sizes, class counts and SHA-256 of every split, normalisation, duplicates.
 
         In the hash, mean and std are rounded: those computed from the data differ between machines in their last digits.
         The names of the classes are for readers, and stand outside of it.
@@ -118,7 +117,12 @@ class ForgetTask:
 
 
 def forget_classes(data: Dataset, classes: int | Iterable[int]) -> ForgetTask:
-    """Forget every training example of one or several classes."""
+    """Forget every training example of one or several classes.
+
+    Args:
+        data: The data set.
+        classes: The number of a class, or several.
+    """
     wanted = sorted({classes} if isinstance(classes, int) else set(classes))
     if not wanted:
         raise InputError("no class to forget was given; name at least one")
@@ -134,7 +138,13 @@ def forget_classes(data: Dataset, classes: int | Iterable[int]) -> ForgetTask:
 
 
 def forget_samples(data: Dataset, per_class: int, seed: int = 0) -> ForgetTask:
-    """Forget `per_class` training examples of each class, drawn with `seed`."""
+    """Forget training examples of every class, drawn at random.
+
+    Args:
+        data: The data set.
+        per_class: How many of each class; fewer than the smallest class has.
+        seed: Seed of the draw.
+    """
     fewest = min(n for n in data.train.counts() if n)
     if not 0 < per_class < fewest:
         raise InputError(
@@ -150,9 +160,13 @@ def forget_samples(data: Dataset, per_class: int, seed: int = 0) -> ForgetTask:
 
 
 def forget_indices(data: Dataset, ids: Sequence[int] | Tensor) -> ForgetTask:
-    """Forget the training examples at these positions of `data.train`.
+    """Forget chosen training examples.
 
     If they are exactly all examples of some classes the scenario is `class`, else `random`.
+
+    Args:
+        data: The data set.
+        ids: Positions in `data.train`.
     """
     index = torch.as_tensor(ids)
     if not index.numel():
@@ -193,8 +207,8 @@ def _task(data: Dataset, chosen: Tensor) -> ForgetTask:
     )
 
 
-class Pairs(Sequence[tuple[int, int]]):
-    """Every (i, j) for which `left[i]` equals `right[j]`, as a sequence that takes no room."""
+class Pairs(Sized, Iterable[tuple[int, int]]):
+    """Every (i, j) for which `left[i]` equals `right[j]`, counted, and made only when iterated."""
 
     def __init__(
         self, left: list[bytes], left_index: Tensor, right: list[bytes], right_index: Tensor
@@ -211,16 +225,34 @@ class Pairs(Sequence[tuple[int, int]]):
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return ((i, j) for j, digest in self._asked for i in self._seen[digest])
 
-    @overload
-    def __getitem__(self, place: int) -> tuple[int, int]: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[tuple[int, int]]: ...
-    def __getitem__(self, place: int | slice) -> tuple[int, int] | list[tuple[int, int]]:
-        if isinstance(place, slice):
-            return [self[i] for i in range(*place.indices(len(self)))]
-        for pair in itertools.islice(self, range(len(self))[place], None):
-            return pair
-        raise IndexError(place)
-
     def __repr__(self) -> str:
         return f"{len(self)} pairs of equal images"
+
+
+# The seed of `?part=0.2`: one part of each size, so that the same words always name the same images.
+SEED = 0
+
+
+def parted(
+    split: Split, fraction: float, seed: int, what: str = "validation fraction or part"
+) -> tuple[Split, Split]:
+    """The rest, and the `fraction` of every class that is taken out, both in the split's own order."""
+    order = torch.randperm(len(split), generator=torch.Generator().manual_seed(seed))
+    out = torch.zeros(len(split), dtype=torch.bool)
+    for label in torch.unique(split.labels):
+        own = order[split.labels[order] == label]
+        out[own[: round(fraction * len(own))]] = True
+    if out.all() or not out.any():
+        raise InputError(
+            f"{fraction:.0%} of {len(split)} training examples are none or all of them; choose another {what}"
+        )
+    return split.subset((~out).nonzero()[:, 0]), split.subset(out.nonzero()[:, 0])
+
+
+def part_of(data: Dataset, part: float) -> Dataset:
+    """The data set with `part` of each class's training examples and all test data; all of it for 1."""
+    if not 0 < part <= 1:
+        raise InputError(f"part is {part:g}, expected above 0 and up to 1")
+    if part == 1:
+        return data
+    return replace(data, train=parted(data.train, part, SEED, "part")[1])

@@ -1,4 +1,4 @@
-"""Measures: one file per question asked of one model. Adding one is one file and one line here."""
+"""Measures of one model. Adding one is a class, one line here, and its metrics in `metrics.json`."""
 
 from __future__ import annotations
 
@@ -7,20 +7,16 @@ from typing import Protocol
 
 from residua import plugins
 from residua.data.task import ForgetTask
-from residua.measure.accuracy import Accuracy
-from residua.measure.class_accuracy import ClassAccuracy
+from residua.measure.accuracy import Accuracy, ClassAccuracy
 from residua.measure.embedding import Embedding
-from residua.measure.forget_outputs import ForgetOutputs
 from residua.measure.information.curve import InformationCurve
-from residua.measure.membership import Membership
-from residua.measure.perturbed import Perturbed
-from residua.measure.probe import Probe
-from residua.measure.recovery import Recovery
+from residua.measure.membership import Membership, WhiteBoxMembership
+from residua.measure.outputs import ForgetOutputs, Perturbed
+from residua.measure.probe import Probe, Recovery
 from residua.measure.relearning import Relearning
 from residua.measure.representation import Representation
 from residua.measure.stress import Stress
 from residua.measure.weights import WeightSketch
-from residua.measure.white_box import WhiteBoxMembership
 from residua.models.classifier import Classifier
 from residua.readings import Reading
 
@@ -54,14 +50,14 @@ class Measure(Protocol):
 
 
 MEASURES: tuple[type[Measure], ...] = (
-    # what the model says
+    # from outputs
     Accuracy,
     ClassAccuracy,
     Membership,
     ForgetOutputs,
     Perturbed,
     Relearning,
-    # what it knows
+    # from the inside
     Recovery,
     Probe,
     Stress,
@@ -77,7 +73,7 @@ def measures() -> dict[str, type[Measure]]:
     """Every measure by its label: ours, and those of installed packages and plain files (see `residua.plugins`)."""
     ours = {measure.label: measure for measure in MEASURES}
     known = {label.lower() for label in ours}
-    theirs = plugins.brought(
+    theirs = plugins.discover(
         "residua.measures",
         taken=lambda label: label.lower() in known,
         fit=lambda thing: isinstance(thing, type) and dataclasses.is_dataclass(thing),

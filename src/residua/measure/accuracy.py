@@ -1,64 +1,25 @@
-"""UA, RA, TA: what the model says about the forgotten, the retained and the unseen."""
+"""Accuracy and ClassAccuracy: UA, RA and TA, and accuracy on the test data class by class."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+import torch
 
 from residua.data.split import Split
 from residua.data.task import ForgetTask
-from residua.explaining import HEAD, NEARER, Explanation
 from residua.measure._outputs import logits
 from residua.models.classifier import Classifier
 from residua.readings import Reading
 
-EXPLANATIONS = (
-    Explanation(
-        name="UA",
-        title="Unlearning accuracy",
-        box="black",
-        definition="Error on the forget set.",
-        formula="1 - accuracy on the forget set",
-        range="[0, 1]",
-        better=NEARER,
-        ideal="Retrain's: 1 when a class is forgotten; about 1 - TA when samples are.",
-        blind=HEAD,
-        elsewhere="Some papers call the accuracy on the forget set UA or FA: the opposite sign.",
-        source="The paper, appendix on metrics; Liu et al. 2024 (l1-sparse).",
-    ),
-    Explanation(
-        name="RA",
-        title="Remaining accuracy",
-        box="black",
-        definition="Accuracy on the retain set.",
-        formula="accuracy on the retain set",
-        range="[0, 1]",
-        better=NEARER,
-        ideal="Retrain's. Higher is not better: it may mean overfitting to what is left.",
-        blind="Anything about the forgotten data.",
-        elsewhere="Retain accuracy; 1 - RA in papers that count errors.",
-        source="The paper, appendix on metrics.",
-    ),
-    Explanation(
-        name="TA",
-        title="Testing accuracy",
-        box="black",
-        definition="Accuracy on the test data, without the forgotten classes.",
-        formula="accuracy on the test set",
-        range="[0, 1]",
-        better=NEARER,
-        ideal="Retrain's.",
-        blind="Anything about the forgotten data.",
-        elsewhere="Where the forgotten classes are counted too, TA is lower by their share.",
-        source=(
-            "The paper, appendix on metrics. That forgotten classes are left out is inferred from its tables."
-        ),
-    ),
-)
+# Splits that the three accuracies are read on.
+ASKED = {"UA": "forget", "RA": "retain", "TA": "test"}
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Unlearning, remaining and testing accuracy, each a share in [0, 1].
+    """Unlearning, remaining and testing accuracy, each a fraction in [0, 1].
 
         UA = 1 - accuracy on the forget set      (Retrain's is 1 when a class is forgotten)
         RA = accuracy on the retain set
@@ -71,16 +32,60 @@ class Accuracy:
     label = "accuracy"
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
-        return Reading(
-            {
-                "UA": 1 - accuracy(model, task.forget),
-                "RA": accuracy(model, task.retain),
-                "TA": accuracy(model, task.test),
-            }
-        )
+        return Reading(accuracies({split: accuracy(model, getattr(task, split)) for split in ASKED.values()}))
+
+
+def accuracies(correct: Mapping[str, float]) -> dict[str, float]:
+    """UA, RA and TA of those splits whose fraction of correct answers is known."""
+    known = {name: correct[split] for name, split in ASKED.items() if split in correct}
+    return known | {"UA": 1 - known["UA"]} if "UA" in known else known
 
 
 def accuracy(model: Classifier, split: Split) -> float:
-    """The share of the split that the model calls by its label."""
+    """Accuracy of the model on a split."""
     answers = logits(model, split).argmax(dim=1)
     return float((answers == split.labels).double().mean())
+
+
+@dataclass(frozen=True)
+class ClassAccuracy:
+    """Accuracy on the test images of each class.
+
+    `FTA` is the accuracy on the test images of the forgotten classes; `class_accuracy.worst` is that
+    of the worst class which should be kept. Arrays hold, for each class, how many images there are
+    and how many are right, so that `compare.class_changes` can say which neighbours were damaged.
+    """
+
+    label = "class-accuracy"
+
+    def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
+        right = torch.zeros(task.classes, dtype=torch.int64)
+        count = torch.zeros(task.classes, dtype=torch.int64)
+        for split in (task.test, task.forget_test):
+            hit = logits(model, split).argmax(dim=1) == split.labels
+            right += torch.bincount(split.labels[hit], minlength=task.classes)
+            count += torch.bincount(split.labels, minlength=task.classes)
+        values, notes = {}, {}
+        forgotten = torch.tensor(task.forgotten, dtype=torch.int64)
+        if int(count[forgotten].sum()):
+            values["FTA"] = float(right[forgotten].sum() / count[forgotten].sum())
+        elif task.scenario == "class":
+            notes["FTA"] = "the test data hold no image of the forgotten classes"
+        else:
+            notes["FTA"] = (
+                "single samples were forgotten, not classes, so there is no forgotten class to test"
+            )
+        retained = torch.ones(task.classes, dtype=torch.bool)
+        retained[forgotten] = False
+        for c in range(task.classes):
+            if count[c]:
+                values[f"class_accuracy.{c}"] = float(right[c] / count[c])
+            else:
+                notes[f"class_accuracy.{c}"] = f"the test data hold no image of class {c}"
+        kept = retained & (count > 0)
+        values["class_accuracy.worst"] = float((right[kept] / count[kept]).min())
+        return Reading(
+            values,
+            {"right": right.numpy(), "count": count.numpy(), "retained": retained.numpy()},
+            notes=notes,
+        )

@@ -10,32 +10,11 @@ import torch
 from sklearn.manifold import TSNE
 
 from residua.data.task import ForgetTask
-from residua.explaining import Explanation
 from residua.measure._outputs import pooled
 from residua.models.classifier import Classifier
 from residua.readings import Reading
 from residua.training.loop import seeded
 from residua.training.settings import Count, Seed, check_settings
-
-EXPLANATIONS = (
-    Explanation(
-        name="tsne",
-        title="t-SNE of the encoder's features",
-        aliases=("t-sne",),
-        box="white",
-        unit="number",
-        definition=(
-            "A picture: coordinates of samples in two dimensions, forgotten ones marked. "
-            "`.divergence` says how well two dimensions hold the neighbourhoods."
-        ),
-        formula="t-SNE of the encoder's output, PCA start",
-        range="divergence in [0, infinity)",
-        better="neither: look at the picture",
-        ideal="A picture like Retrain's, in which forgotten points scatter.",
-        blind="Distances between clusters mean nothing; it is for looking, not for deciding.",
-        source="van der Maaten and Hinton 2008; the paper, figure of t-SNE pictures.",
-    ),
-)
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,23 @@
-"""measured: the one way from a model to a record."""
+"""measured and recorded: the one way from a model, or from readings of it, to a record."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
 
 from residua.data.task import ForgetTask
+from residua.device import exact_float32
 from residua.errors import InputError
-from residua.facts import MethodFacts, Setting
 from residua.models.classifier import Classifier, weights_digest
 from residua.progress import about
 from residua.progress import tell as announce
 from residua.readings import Reading
-from residua.record import Record
+from residua.record import MethodFacts, Record, Setting
+from residua.record import software as versions
 
 
 class _Measure(Protocol):
@@ -21,6 +25,15 @@ class _Measure(Protocol):
     def label(self) -> str: ...
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading: ...
+
+
+class Taken(NamedTuple):
+    """One reading with the measure that made it and the seconds that it took, or the reason why there is none."""
+
+    measure: object
+    reading: Reading | None
+    seconds: float = 0.0
+    refused: str = ""
 
 
 def measured(
@@ -31,45 +44,106 @@ def measured(
     name: str = "model",
     method: Mapping[str, Any] | None = None,
     setting: Mapping[str, Any] | None = None,
+    into: Record | None = None,
+    tell: Callable[[str, float], None] = lambda label, seconds: None,
+    **facts: Any,
+) -> Record:
+    """A record of the measures' readings of this model, or of their refusals.
+
+    A measure that refuses (`InputError`) leaves its reason in `record.refused`, and the others go on; whoever needs
+    a reading decides what its absence means.
+
+    Args:
+        model: The model.
+        task: The forgetting task.
+        measures: The measures, called in this order.
+        name: Name of the record.
+        method: Facts about the method that made the model: label, kind, fields, ...
+        setting: Facts that the model and the task do not know.
+        into: Record that the readings are added to, instead of a new one.
+        tell: Called with the label of each measure and the seconds that it took.
+        facts: Further arguments of `recorded`: seeds, seconds, command, arrays.
+    """
+    taken = _taken(model, task, measures, into.name if into else name, tell)
+    if into is not None:
+        return _with_readings(into, taken)
+    return recorded(
+        name,
+        taken,
+        method=_method(model, name, method or {}),
+        setting=_setting(model, task, setting or {}),
+        **facts,
+    )
+
+
+def recorded(
+    name: str,
+    taken: Iterable[Taken],
+    *,
+    method: MethodFacts,
+    setting: Setting,
     seeds: Mapping[str, int] | None = None,
     seconds: Mapping[str, float] | None = None,
     command: str = "",
-    into: Record | None = None,
-    tell: Callable[[str, float], None] = lambda label, seconds: None,
+    arrays: Mapping[str, np.ndarray] | None = None,
+    software: Mapping[str, str] | None = None,
 ) -> Record:
-    """A record of what the measures read in this model, or of why they refused.
+    """A record of readings that were taken before, as those of a study are.
 
-    A measure that refuses (`InputError`) leaves its reason in `record.refused`, and the others go on; whoever needs
-    a reading decides what its absence means. `method` says who made the model (label, kind, fields, ...), `setting`
-    what the model and the task do not say. With `into` the readings are added to that record instead. `tell` hears
-    of every measure with the seconds that it took.
+    Args:
+        name: Name of the record.
+        taken: The readings with their measures.
+        method: Facts about the method and its model.
+        setting: Data, network and scale.
+        seeds: Seeds by name.
+        seconds: Times beside those of the measures.
+        command: Command line that made the record.
+        arrays: Arrays beside those of the readings.
+        software: Versions under which the readings were taken; by default, those that run now.
     """
-    record = into or Record(
+    record = Record(
         name=name,
-        setting=_setting(model, task, setting or {}),
-        method=_method(model, name, method or {}),
+        setting=setting,
+        method=method,
         seeds=dict(seeds or {}),
         readings={},
         seconds=dict(seconds or {}),
         command=command,
+        arrays=dict(arrays or {}),
+        software=versions() if software is None else dict(software),
     )
+    return _with_readings(record, taken)
+
+
+def _with_readings(record: Record, taken: Iterable[Taken]) -> Record:
+    for measure, reading, seconds, refused in taken:
+        record = record.with_reading(measure, reading, seconds, refused)
+    return record
+
+
+def _taken(
+    model: Classifier,
+    task: ForgetTask,
+    measures: Sequence[_Measure],
+    name: str,
+    tell: Callable[[str, float], None],
+) -> Iterator[Taken]:
     for measure in measures:
         start = time.perf_counter()
         reading, why = None, ""
-        with about(record.name):
+        with about(name), exact_float32(torch.float32, model.device):
             announce(measure.label)
             try:
                 reading = measure(model, task)
             except InputError as error:
                 why = str(error)
         spent = time.perf_counter() - start
-        record = record.and_read(measure, reading, spent, why)
+        yield Taken(measure, reading, spent, why)
         tell(measure.label, spent)
-    return record
 
 
 def _setting(model: Classifier, task: ForgetTask, more: Mapping[str, Any]) -> Setting:
-    # The manifest hashes all images: whoever measures many models hands it in.
+    # The manifest hashes all images: callers that measure many models hand it in.
     known = more if "task" in more else {"task": task.manifest(), **more}
     return Setting(**{"network": model.architecture} | dict(known))
 

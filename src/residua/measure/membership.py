@@ -1,73 +1,198 @@
-"""MIA: would an attacker who sees outputs say that the forgotten data were trained on?"""
+"""Membership and WhiteBoxMembership: attacks that distinguish members, the training data, from other data.
+
+Members are drawn from the retain set and non-members from the test set, equally many. One part of each
+fits the attacker, the rest shows how good it is, and the forget set is what it is asked about.
+"""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import torch
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score, roc_curve
+from sklearn.neural_network import MLPClassifier
 from sklearn.svm import SVC
 from torch import Tensor
 
 from residua.data.split import Split
 from residua.data.task import ForgetTask
-from residua.explaining import ATTACKER_PARTS, HEAD, NEARER, QUALITY, Explanation
-from residua.measure._attack import attack, sides
-from residua.measure._outputs import log_probabilities
-from residua.models.classifier import Classifier
+from residua.errors import InputError
+from residua.measure._outputs import log_probabilities, logits, pooled
+from residua.models.classifier import Classifier, clone
 from residua.readings import Reading
 from residua.training.settings import Choice, Count, Seed, Share, check_settings
 
-EXPLANATIONS = (
-    Explanation(
-        name="E-MIA",
-        title="Membership inference from entropy",
-        aliases=("mia",),
-        box="black",
-        definition=(
-            "The share of the forget set that an attacker who sees the entropy of outputs calls member."
-        ),
-        formula=(
-            "1 - TN / |forget set|; H(x) = - sum_c p_c log p_c; fitted on retain against test, equally many"
-        ),
-        range="[0, 1]",
-        better=NEARER,
-        better_of=QUALITY,
-        ideal="Retrain's.",
-        blind=HEAD
-        + " The attacker also judges one scalar: on a model that does not overfit it guesses. "
-        + ATTACKER_PARTS,
-        elsewhere="OPTML's code (SalUn, l1-sparse) reports the share called NON-member: 1 minus this.",
-        source=(
-            "The paper, appendix on metrics (headline variant); Shokri et al. 2017. The classifier "
-            "is ours: the paper names none."
-        ),
-        parts="attacker",
-    ),
-    Explanation(
-        name="C-MIA",
-        title="Membership inference from confidence",
-        box="black",
-        definition=(
-            "The share of the forget set that an attacker who sees the true class's probability calls member."
-        ),
-        formula="as E-MIA, with p_y instead of H",
-        range="[0, 1]",
-        better=NEARER,
-        better_of=QUALITY,
-        ideal="Retrain's: about 0 when a class is forgotten.",
-        blind=HEAD + " When a class is forgotten it repeats UA. " + ATTACKER_PARTS,
-        elsewhere="As E-MIA.",
-        source="The paper, appendix on metrics; Fan et al. 2023 (SalUn).",
-        parts="attacker",
-    ),
-)
+CHUNK = 256  # gradients that are computed at once
+FEWEST = 10  # members, and others, with which an attack makes sense
+LOW = {"TPR@1e-2": 0.01, "TPR@1e-3": 0.001}
+
+
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Positions in the retain set (members) and in the test set (others), for fitting and held out."""
+
+    members: Tensor
+    others: Tensor
+    members_held: Tensor
+    others_held: Tensor
+
+
+def sides(task: ForgetTask, *, held_out: float, most: int | None, seed: int) -> Sides:
+    """Equally many members and non-members, at most `most` of each; a fraction `held_out` of them is not for fitting.
+
+    The attacker never sees what it is tested on. A task whose splits share examples is refused.
+    An image that the data hold twice takes part once, and not at all if it is also in
+    the forget set or on the other side.
+    """
+    if not 0 < held_out < 1:
+        raise InputError(f"held_out is {held_out}, expected a share between 0 and 1")
+    check_apart(task)
+    forget, retain, test, unseen = (
+        contents(split) for split in (task.forget, task.retain, task.test, task.forget_test)
+    )
+    members = _once(retain, without={*forget, *test, *unseen})
+    others = _once(test, without={*forget, *retain})
+    n = min(len(members), len(others), most or len(members))
+    if n < FEWEST:
+        raise InputError(
+            f"a membership attack needs {FEWEST} members and as many others, but {task.dataset} has "
+            f"{len(members)} retained and {len(others)} test images to choose from; use more data"
+        )
+    generator = torch.Generator().manual_seed(seed)
+    chosen = [side[torch.randperm(len(side), generator=generator)[:n]] for side in (members, others)]
+    held = min(max(round(n * held_out), 1), n - 1)
+    drawn = Sides(chosen[0][held:], chosen[1][held:], chosen[0][:held], chosen[1][:held])
+    seen = {retain[i] for i in drawn.members.tolist()} | {test[i] for i in drawn.others.tolist()}
+    tested = [retain[i] for i in drawn.members_held.tolist()] + [test[i] for i in drawn.others_held.tolist()]
+    refuse_overlap(seen, [*tested, *forget])
+    return drawn
+
+
+def refuse_overlap(fitted: Iterable[bytes], tested: Iterable[bytes]) -> None:
+    """An attacker that was fitted on what it is tested on is inconclusive."""
+    both = set(fitted) & set(tested)
+    if both:
+        raise InputError(
+            f"the attacker was to be fitted on {len(both)} of the examples that it is tested on; keep them apart"
+        )
+
+
+def check_apart(task: ForgetTask) -> None:
+    """Refuse a task in which one example is on two sides."""
+    named = list(task.splits.items())
+    for i, (name, split) in enumerate(named):
+        for other_name, other in named[i + 1 :]:
+            shared = torch.isin(split.index, other.index) if split.images is other.images else torch.zeros(0)
+            if shared.any():
+                raise InputError(
+                    f"{int(shared.sum())} examples are in {name} and in {other_name} of {task.dataset}, so an attacker "
+                    "would be tested on what it has seen; make the task from splits that share nothing"
+                )
+
+
+def contents(split: Split) -> list[bytes]:
+    """A hash of each image of the split."""
+    digests = split.images.digests
+    return [digests[i] for i in split.index.tolist()]
+
+
+def _once(hashes: list[bytes], *, without: set[bytes]) -> Tensor:
+    """Positions of the first of each content that is not in `without`."""
+    seen = set(without)
+    chosen = []
+    for i, content in enumerate(hashes):
+        if content not in seen:
+            seen.add(content)
+            chosen.append(i)
+    return torch.tensor(chosen, dtype=torch.int64)
+
+
+def attack(
+    name: str, classifier: Any, chosen: Sides, *, retain: Tensor, test: Tensor, forget: Tensor
+) -> Reading:
+    """Fit `classifier` on what is known of members and others, and ask it about the forget set.
+
+    `retain`, `test`, `forget` are (N, d): the attacker's inputs for every example. `NAME` is the fraction
+    of the forget set called member; `NAME.accuracy`, `.AUC` and `.TPR@...` (at that false positive rate)
+    are the attacker's own quality on held-out members and others.
+    """
+    fit = torch.cat([retain[chosen.members], test[chosen.others]]).double()
+    held = torch.cat([retain[chosen.members_held], test[chosen.others_held]]).double()
+    mean, scale = fit.mean(0), fit.std(0)
+    varies = scale > 1e-9 * fit.abs().amax(0).clamp_min(1e-30)
+    if not varies.any():
+        return Reading(
+            {},
+            notes={
+                name: "what the attacker sees is the same for every example, so no example can be distinguished from another"
+            },
+        )
+    scale[~varies] = 1.0
+
+    def scores(x: Tensor) -> np.ndarray:
+        return _scores(classifier, ((x.double() - mean) / scale).clamp(-10, 10).numpy())
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # its held-out accuracy says how good it is
+        classifier.fit(((fit - mean) / scale).clamp(-10, 10).numpy(), _truth(chosen.members, chosen.others))
+    of_held, of_forget = scores(held), scores(forget)
+    truth = _truth(chosen.members_held, chosen.others_held)
+    fpr, tpr, _ = roc_curve(truth, of_held)
+    values = {
+        name: float((of_forget > 0).mean()),
+        f"{name}.accuracy": float(((of_held > 0) == truth).mean()),
+        f"{name}.AUC": float(roc_auc_score(truth, of_held)),
+    }
+    notes = {}
+    for word, rate in LOW.items():
+        if len(chosen.others_held) * rate < 1:
+            notes[f"{name}.{word}"] = (
+                f"it needs {round(1 / rate)} held-out images that were not trained on; there are {len(chosen.others_held)}"
+            )
+        else:
+            values[f"{name}.{word}"] = float(tpr[fpr <= rate].max())
+    arrays = {
+        f"{name}.held": np.array(len(truth)),
+        f"{name}.fpr": fpr,
+        f"{name}.tpr": tpr,
+        f"{name}.forget": of_forget.astype(np.float32),
+    }
+    return Reading(values, arrays, notes=notes)
+
+
+def _merged(readings: Iterable[Reading]) -> Reading:
+    """One reading of several attacks, whose names differ."""
+    values: dict[str, float] = {}
+    arrays: dict[str, np.ndarray] = {}
+    notes: dict[str, str] = {}
+    for reading in readings:
+        values |= reading.values
+        arrays |= reading.arrays
+        notes |= reading.notes
+    return Reading(values, arrays, notes=notes)
+
+
+def _truth(members: Tensor, others: Tensor) -> np.ndarray:
+    return np.repeat([1, 0], [len(members), len(others)])
+
+
+def _scores(classifier: Any, x: np.ndarray) -> np.ndarray:
+    """Above 0: called member."""
+    if hasattr(classifier, "decision_function"):
+        return np.asarray(classifier.decision_function(x))
+    odds = classifier.predict_log_proba(x)
+    return np.nan_to_num(odds[:, 1] - odds[:, 0], posinf=1e6, neginf=-1e6)
 
 
 @dataclass(frozen=True)
 class Membership:
-    """E-MIA and C-MIA: the share of the forget set that is called member, in [0, 1].
+    """E-MIA and C-MIA: the fraction of the forget set that an attacker calls member, in [0, 1].
 
         E-MIA sees the entropy  H(x) = - sum_c p_c log p_c,
         C-MIA the confidence    p_y of the true class.
@@ -96,11 +221,7 @@ class Membership:
             attack(name, self._attacker(), chosen, **{side: by[name] for side, by in seen.items()})
             for name in ("E-MIA", "C-MIA")
         ]
-        return Reading(
-            {name: value for reading in attacks for name, value in reading.values.items()},
-            {name: array for reading in attacks for name, array in reading.arrays.items()},
-            notes={name: why for reading in attacks for name, why in reading.notes.items()},
-        )
+        return _merged(attacks)
 
     def _attacker(self) -> Any:
         # Differs from the reference: the default attacker is a logistic regression and its value the share called member;
@@ -114,3 +235,82 @@ def _scalars(model: Classifier, split: Split) -> dict[str, Tensor]:
     log_p = log_probabilities(model, split)
     entropy = -(log_p.exp() * log_p).sum(dim=1, keepdim=True)
     return {"E-MIA": entropy, "C-MIA": log_p.gather(1, split.labels[:, None]).exp().to(torch.float64)}
+
+
+@dataclass(frozen=True)
+class WhiteBoxMembership:
+    """The fraction of the forget set that an attack network calls member, in [0, 1].
+
+    `A-MIA` sees activations: the pooled features of the last `last` blocks and the logits, sorted and as
+    they are. `G-MIA` sees the gradient of the cross-entropy with the true label with respect to the head's
+    weights: a random projection of it to `dim` numbers and the logarithm of its length. Members and
+    others are chosen as for MIA. The paper does not say which layers; on a random network
+    the value means nothing, so look at the attacker's own held-out accuracy first.
+    """
+
+    last: Annotated[int, Count("How many of the last blocks are seen.")] = 2
+    dim: Annotated[int, Count("Numbers that a gradient is projected to.")] = 128
+    hidden: Annotated[int, Count("Width of the attack network.")] = 64
+    held_out: Annotated[float, Share("Share of members and others that judges the attacker.", below=1)] = 0.3
+    most: Annotated[int, Count("Most members, and most others.")] = 2000
+    seed: Annotated[int, Seed()] = 0
+
+    label = "white-box-mia"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
+        chosen = sides(task, held_out=self.held_out, most=self.most, seed=self.seed)
+        parts = {"retain": task.retain, "test": task.test, "forget": task.forget}
+        wanted = {"retain": _used(chosen, "members"), "test": _used(chosen, "others")}
+        readings = []
+        looks = {"A-MIA": self._activations, "G-MIA": self._gradients}
+        if not list(model.head.parameters()):
+            readings.append(
+                Reading({}, notes={"G-MIA": "the head has no weights, so there are no gradients"})
+            )
+            looks.pop("G-MIA")
+        for name, look in looks.items():
+            seen = {side: look(model, split, wanted.get(side)) for side, split in parts.items()}
+            network = MLPClassifier(
+                (self.hidden,), alpha=1e-2, max_iter=60, random_state=self.seed % 2**32, tol=1e-3
+            )
+            readings.append(attack(name, network, chosen, **seen))
+        return _merged(readings)
+
+    def _activations(self, model: Classifier, split: Split, wanted: Tensor | None) -> Tensor:
+        blocks = range(max(1, model.depth - self.last + 1), model.depth + 1)
+        outputs = logits(model, split)
+        return torch.cat(
+            [*pooled(model, split, list(blocks)).values(), outputs, outputs.sort(dim=1).values], dim=1
+        )
+
+    def _gradients(self, model: Classifier, split: Split, wanted: Tensor | None) -> Tensor:
+        """Projected gradients of the head for the `wanted` rows; the others stay zero."""
+        z = pooled(model, split, [model.depth])[model.depth]
+        # Differs from the reference: gradients of the head only, randomly projected; Nasr et al. attack with networks of
+        # their own for the gradients of several layers.
+        head = clone(model.head).cpu()
+        names = [name for name, _ in head.named_parameters()]
+        weights = {name: p.detach() for name, p in head.named_parameters()}
+        numbers = sum(p.numel() for p in weights.values())
+        generator = torch.Generator().manual_seed(self.seed)
+        projection = torch.randn(numbers, self.dim, generator=generator) / self.dim**0.5
+
+        def loss(weights: dict[str, Tensor], z: Tensor, y: Tensor) -> Tensor:
+            outputs = torch.func.functional_call(head, weights, (z[None],))
+            return torch.nn.functional.cross_entropy(outputs, y[None])
+
+        each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
+        rows = torch.zeros(len(z), self.dim + 1)
+        for part in (torch.arange(len(z)) if wanted is None else wanted).split(CHUNK):
+            gradients = each(weights, z[part], split.labels[part])
+            flat = torch.cat([gradients[name].flatten(1) for name in names], dim=1)
+            length = flat.norm(dim=1, keepdim=True)
+            rows[part] = torch.cat([flat @ projection, length.clamp_min(1e-12).log()], dim=1)
+        return rows
+
+
+def _used(chosen: Sides, side: str) -> Tensor:
+    return torch.cat([getattr(chosen, side), getattr(chosen, f"{side}_held")])

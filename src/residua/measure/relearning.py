@@ -1,4 +1,4 @@
-"""Relearning: how quickly the model learns the forgotten data again."""
+"""Relearning: accuracy on the forgotten data while the model is trained on them again."""
 
 from __future__ import annotations
 
@@ -14,28 +14,11 @@ from torch import Tensor
 
 from residua.data.split import Batches, Split
 from residua.data.task import ForgetTask
-from residua.explaining import NEARER, Explanation
 from residua.models.classifier import Classifier, clone
 from residua.readings import Reading
 from residua.training.loop import descend, seeded, unwatched
+from residua.training.optimizers import SGD
 from residua.training.settings import Choice, Count, Rate, Seed, Weight, check_settings
-
-EXPLANATIONS = (
-    Explanation(
-        name="relearning",
-        title="Accuracy before and after relearning",
-        box="black",
-        definition=(
-            "Accuracy on some of the forget set before (`.before`) and at the end (`.after`) of relearning."
-        ),
-        formula="accuracy on the forget samples that are followed",
-        range="[0, 1]",
-        better=NEARER,
-        ideal="The reference's.",
-        blind="As RT.",
-        source="Ours.",
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -81,7 +64,7 @@ class Relearning:
             descend(
                 relearned,
                 Until(batches, lambda: course[-1] == 1.0 and len(course) > 1),
-                optimizer=torch.optim.SGD(relearned.parameters(), lr=self.lr, momentum=self.momentum),
+                optimizer=SGD(relearned.parameters(), lr=self.lr, momentum=self.momentum),
                 epochs=1,
                 precision="float32",
                 after_step=look,

@@ -9,32 +9,11 @@ import torch
 from torch import Tensor
 
 from residua.data.task import ForgetTask
-from residua.explaining import NEARER, Explanation
 from residua.measure._outputs import pooled
 from residua.models.classifier import Classifier
 from residua.readings import Reading
 from residua.training.loop import seeded
 from residua.training.settings import Count, Seed, check_settings
-
-EXPLANATIONS = (
-    Explanation(
-        name="dimension",
-        title="Effective dimension of forgotten features",
-        box="white",
-        unit="number",
-        definition=(
-            "Over how many directions the forget samples spread in block l: a collapse shows as a fall."
-        ),
-        formula="(sum of variances)^2 / (sum of squared variances)",
-        range="[0, width of the block]",
-        better=NEARER,
-        ideal="The reference's.",
-        blind="Where the samples are relative to others.",
-        elsewhere="Participation ratio.",
-        source="Ours.",
-        parts="blocks",
-    ),
-)
 
 
 @dataclass(frozen=True)

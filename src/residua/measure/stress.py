@@ -1,4 +1,4 @@
-"""Stress: what of the forgotten comes back when a model is treated as models are treated after their release."""
+"""Stress: accuracy on forgotten data that returns when a model is treated as models are after their release."""
 
 from __future__ import annotations
 
@@ -11,32 +11,13 @@ from torch import Tensor, nn
 
 from residua.data.split import Augmentation, Split
 from residua.data.task import ForgetTask
-from residua.explaining import NEARER, Explanation
 from residua.measure._outputs import pooled
 from residua.models.classifier import Classifier, clone
 from residua.readings import Reading
 from residua.training.loop import descend, seeded, unwatched
+from residua.training.optimizers import SGD
 from residua.training.settings import Batch, Epochs, Rate, Seed, Weight, check_settings
 
-EXPLANATIONS = (
-    Explanation(
-        name="stress",
-        title="What comes back under stress",
-        box="white",
-        definition=(
-            "Accuracy on the forgotten after fine-tuning on retained data only (`.retain`), by prototypes of 1, 5 or 20 "
-            "samples per class (`.shots5`), with weights rounded to 8 or 4 bits (`.int4`), with 30 or 60 % of the "
-            "weights pruned (`.prune60`), with noise on the images (`.noise`)."
-        ),
-        formula="accuracy on the forget set; of prototypes, on test images of the forgotten classes or the forget set",
-        range="[0, 1]",
-        better=NEARER,
-        ideal="The reference's, which is put under the same stress. What counts is the gap.",
-        blind="Other treatments. It has no vote in a verdict.",
-        source="After the retain-only, quantisation and few-shot attacks of the literature.",
-        measures=("stress",),
-    ),
-)
 SHOTS, BITS, PRUNED = (1, 5, 20), (8, 4), (30, 60)
 
 
@@ -77,7 +58,7 @@ class Stress:
     def _fine_tuned(self, model: Classifier, task: ForgetTask) -> Classifier:
         with seeded(self.seed), unwatched():
             copy = clone(model)
-            optimizer = torch.optim.SGD(copy.parameters(), lr=self.lr, momentum=0.9)
+            optimizer = SGD(copy.parameters(), lr=self.lr, momentum=0.9)
             data = task.retain.batches(
                 self.batch, shuffle=True, augment=Augmentation(), drop_last=True, device=copy.device
             )

@@ -1,4 +1,4 @@
-"""WeightSketch: the weights in brief, so that distances between models can be computed later."""
+"""WeightSketch: a random projection of the weights, from which distances between models can be computed later."""
 
 from __future__ import annotations
 
@@ -11,27 +11,9 @@ from torch import Tensor, nn
 
 from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.explaining import Explanation
 from residua.models.classifier import Classifier
 from residua.readings import Reading
 from residua.training.settings import Count, Seed, check_settings
-
-EXPLANATIONS = (
-    Explanation(
-        name="weight_norm",
-        title="Length of the weights",
-        box="white",
-        unit="number",
-        definition="The length of all weights, and by part.",
-        formula="|w|_2",
-        range="[0, infinity)",
-        better="neither",
-        ideal="None; it puts distances into proportion.",
-        blind="Everything else.",
-        source="Ours.",
-        parts="whole",
-    ),
-)
 
 
 @dataclass(frozen=True)

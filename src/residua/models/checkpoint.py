@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
+from safetensors.torch import load as from_safetensors
 from safetensors.torch import save_file
 from torch import Tensor
 
 from residua.errors import InputError, first_line
-from residua.files import open_regular, reading, regular_file, write_atomically
+from residua.files import read_bytes, reading, write_atomically
 from residua.limits import check
 from residua.models.classifier import Classifier
 from residua.models.networks import build
@@ -22,7 +25,12 @@ KEY, PREPROCESSING = "residua", "preprocessing"
 
 
 def save(model: Classifier, path: str | Path) -> None:
-    """Write the weights and how to build the network; the file is whole or absent."""
+    """Write weights, architecture and preprocessing to a file, which is whole or absent.
+
+    Args:
+        model: The classifier; its architecture must say how to build it.
+        path: The .safetensors file.
+    """
     if "network" not in model.architecture:
         raise InputError(
             "this model does not say how it is built, so a checkpoint of it could not be read again; "
@@ -45,76 +53,126 @@ def save(model: Classifier, path: str | Path) -> None:
     write_atomically(Path(path), write)
 
 
-def read_checkpoint(
-    path: str | Path, *, expect: dict[str, Any] | None = None, device: str = "cpu"
-) -> Classifier:
-    """The classifier in this file, in eval mode.
+class Checkpoint:
+    """A file of weights, read once: weights, header and hash are all of the same bytes.
 
-    `expect` names fields of the architecture that the caller relies on ("network", "classes",
-    "channels", ...); a checkpoint of another architecture is refused. Nothing in the file is
-    executed, and nothing larger than the file is allocated on its word.
+    Attributes:
+        path: The file.
+        raw: Its bytes.
+        sha256: SHA-256 of its bytes.
+        kind: "safetensors", or "pickle" for what `torch.save` wrote.
+        header: Architecture and preprocessing, where `save` wrote the file and they can be read; else empty.
     """
-    path = safetensors_file(path)
-    try:
-        with reading(path), safe_open(path, framework="pt") as file:
-            architecture = _architecture(path, file.metadata())
-            preprocessing = carried(file.metadata())
-            for field, wanted in (expect or {}).items():
-                if architecture.get(field) != wanted:
-                    raise InputError(
-                        f"checkpoint {path} has {field} {architecture.get(field)}, expected {wanted}; "
-                        "give the checkpoint that belongs to this data and network"
-                    )
-            model = _built(path, architecture)
-            _check_shapes(
-                path, model, {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.raw = read_bytes(path, "a .safetensors, .pt or .pth file")
+        self.sha256 = hashlib.sha256(self.raw).hexdigest()
+        named = self.path.suffix == ".safetensors"
+        looks = self.path.suffix not in (".pt", ".pth") and self.raw[8:9] == b"{"
+        self.kind: Literal["safetensors", "pickle"] = "safetensors" if named or looks else "pickle"
+        self._words = self._metadata() if self.kind == "safetensors" else None
+        try:
+            header = json.loads(self._words or "{}")
+        except (ValueError, RecursionError):
+            header = None
+        self.header: dict[str, Any] = header if isinstance(header, dict) else {}
+
+    @classmethod
+    def of(cls, file: str | Path | Checkpoint) -> Checkpoint:
+        """The checkpoint at a path, or the one that was read already."""
+        return file if isinstance(file, Checkpoint) else cls(file)
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def network(self) -> str | None:
+        """The name of the network that the file belongs to, if it says so."""
+        name = self.header.get("network")
+        return name if isinstance(name, str) else None
+
+    @property
+    def architecture(self) -> dict[str, Any]:
+        """The header's fields that say how to build the network."""
+        return {name: value for name, value in self.header.items() if name != PREPROCESSING}
+
+    @property
+    def preprocessing(self) -> dict[str, Any] | None:
+        """Shape, mean and std of the model's images, where the file says so, unchecked."""
+        found = self.header.get(PREPROCESSING)
+        return found if isinstance(found, dict) else None
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors of a safetensors file. No more is allocated than the file is large."""
+        try:
+            with reading(self.path):
+                return from_safetensors(self.raw)
+        except (SafetensorError, KeyError, ValueError) as error:
+            raise InputError(
+                f"checkpoint {self.path} is not a readable safetensors file ({first_line(error)}); "
+                "save the weights as safetensors"
+            ) from error
+
+    def classifier(self, *, expect: Mapping[str, Any] | None = None, device: str = "cpu") -> Classifier:
+        """The classifier in a file that `save` wrote, in eval mode. Nothing in the file is executed.
+
+        Args:
+            expect: Fields of the architecture that the caller relies on ("network", "classes", "channels", ...); a
+                checkpoint of another architecture is refused.
+            device: The device that the classifier is put on.
+        """
+        tensors = self.tensors()
+        architecture = self._checked_architecture()
+        for field, wanted in (expect or {}).items():
+            if architecture.get(field) != wanted:
+                raise InputError(
+                    f"checkpoint {self.path} has {field} {architecture.get(field)}, expected {wanted}; "
+                    "give the checkpoint that belongs to this data and network"
+                )
+        model = self._built(architecture)
+        _check_shapes(self.path, model, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
+        for name, tensor in model.state_dict().items():
+            check_tensor(self.path, name, tensors[name], tensor)
+        model.to_empty(device=device)
+        model.load_state_dict(tensors)
+        model.preprocessing = self.preprocessing
+        return model.eval()
+
+    def _metadata(self) -> str | None:
+        """The entry of the safetensors header that `save` wrote; None if there is none, or no header that is readable."""
+        size = int.from_bytes(self.raw[:8], "little")
+        check(f"the header of {self.path}", "text", min(size, len(self.raw)))
+        try:
+            words = json.loads(self.raw[8 : 8 + size])["__metadata__"][KEY]
+        except (ValueError, RecursionError, KeyError, TypeError):
+            return None
+        return words if isinstance(words, str) else None
+
+    def _checked_architecture(self) -> dict[str, Any]:
+        if self._words is None:
+            raise InputError(
+                f"checkpoint {self.path} does not say which network it belongs to; name it with --network "
+                "(in Python, network=), or save it with residua.save"
             )
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
-    except SafetensorError as error:
-        raise InputError(
-            f"checkpoint {path} is not a readable safetensors file ({first_line(error)}); save the weights as safetensors"
-        ) from error
-    for name, wanted in model.state_dict().items():
-        check_tensor(path, name, tensors[name], wanted)
-    model.to_empty(device=device)
-    model.load_state_dict(tensors)
-    model.preprocessing = preprocessing
-    return model.eval()
+        if self.network is None:
+            raise InputError(f"checkpoint {self.path} has damaged metadata; save it again with residua.save")
+        if ":" in self.network:
+            raise InputError(
+                f"checkpoint {self.path} belongs to the network {self.network}, which is code that is not run on a "
+                "file's word; name it with --network (in Python, network=)"
+            )
+        return self.architecture
 
-
-def carried(metadata: dict[str, str] | None) -> dict[str, Any] | None:
-    """Shape, mean and std of the model's images, where the file says so; whoever uses them checks them."""
-    try:
-        facts = json.loads((metadata or {}).get(KEY, "null"))
-    except (ValueError, RecursionError):
-        return None
-    preprocessing = facts.get(PREPROCESSING) if isinstance(facts, dict) else None
-    return preprocessing if isinstance(preprocessing, dict) else None
-
-
-def preprocessing_in(path: str | Path) -> dict[str, Any] | None:
-    """What a checkpoint says of its model's images, without reading the weights; None for files of other kinds."""
-    path = Path(path)
-    if path.suffix != ".safetensors" or not path.is_file():
-        return None
-    try:
-        with safe_open(safetensors_file(path), framework="pt") as file:
-            return carried(file.metadata())
-    except SafetensorError:
-        return None
-
-
-load = read_checkpoint
-
-
-def safetensors_file(path: str | Path) -> Path:
-    """`path`, a regular file whose header and size are within the limits."""
-    path = regular_file(path, "a checkpoint")
-    size = path.stat().st_size
-    check(path, "memory", size)
-    with open_regular(path) as file:
-        check(f"the header of {path}", "text", min(int.from_bytes(file.read(8), "little"), size))
-    return path
+    def _built(self, architecture: dict[str, Any]) -> Classifier:
+        try:
+            with torch.device("meta"):
+                return build(**architecture)
+        except InputError as error:
+            raise InputError(
+                f"checkpoint {self.path} does not say how its network is built ({first_line(error)}); "
+                "save it again with residua.save"
+            ) from error
 
 
 def check_tensor(path: Path, name: str, have: Tensor, want: Tensor) -> None:
@@ -132,37 +190,6 @@ def check_tensor(path: Path, name: str, have: Tensor, want: Tensor) -> None:
         )
     if want.is_floating_point() and not torch.isfinite(have.to(want.dtype)).all():
         raise InputError(f"checkpoint {path} holds NaN or infinite weights in {name}; train the model again")
-
-
-def _architecture(path: Path, metadata: dict[str, str] | None) -> dict[str, Any]:
-    try:
-        architecture = json.loads((metadata or {})[KEY])
-    except KeyError:
-        raise InputError(
-            f"checkpoint {path} does not say which network it belongs to; name it with --network "
-            "(in Python, network=), or save it with residua.save"
-        ) from None
-    except (ValueError, RecursionError):
-        raise InputError(f"checkpoint {path} has damaged metadata; save it again with residua.save") from None
-    if not isinstance(architecture, dict) or not isinstance(architecture.get("network"), str):
-        raise InputError(f"checkpoint {path} has damaged metadata; save it again with residua.save")
-    architecture.pop(PREPROCESSING, None)
-    if ":" in architecture["network"]:
-        raise InputError(
-            f"checkpoint {path} belongs to the network {architecture['network']}, which is code that is not run on a "
-            "file's word; name it with --network (in Python, network=)"
-        )
-    return architecture
-
-
-def _built(path: Path, architecture: dict[str, Any]) -> Classifier:
-    try:
-        with torch.device("meta"):
-            return build(**architecture)
-    except InputError as error:
-        raise InputError(
-            f"checkpoint {path} does not say how its network is built ({first_line(error)}); save it again with residua.save"
-        ) from error
 
 
 def _check_shapes(path: Path, model: Classifier, found: dict[str, tuple[int, ...]]) -> None:

@@ -43,7 +43,7 @@ class Classifier(nn.Module):
         self.head = head
         self.block_names = tuple(block_names) or tuple(f"block{i + 1}" for i in range(len(blocks)))
         self.architecture = dict(architecture or {})
-        # What the file left open and how it was decided, for whoever opened it.
+        # Choices that the file left open, for the user who opened it.
         self.notes: tuple[str, ...] = ()
         # Shape, mean and std of the images that it was trained on, where that is known (data/preprocessing.py).
         self.preprocessing: dict[str, Any] | None = None
@@ -157,7 +157,7 @@ def _own_tensors(module: nn.Module) -> Iterator[str]:
 
 
 def probabilities(outputs: Tensor) -> bool:
-    """Whether these rows of outputs have been through a softmax: none is negative, and each sums to 1."""
+    """True if these rows of outputs have been through a softmax: none is negative, and each sums to 1."""
     z = outputs.detach().double()
     return bool((z >= 0).all()) and bool(((z.sum(dim=1) - 1).abs() <= 1e-3).all())  # float16 rounds so far
 

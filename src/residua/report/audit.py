@@ -1,70 +1,153 @@
-"""The report of an audit: everything in it follows from the records of the models and the settings."""
+"""The report of an audit: everything in it follows from the records of the models and the rules."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, cast
 
-from residua.compare import IDI, Inside, Likeness, Rules, ThreeSample, guards, metrics, readings_of, verdict
-from residua.compare.agreement import Witness
-from residua.compare.verdicts import Against
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from residua.compare import (
+    IDI,
+    Excess,
+    Findings,
+    Inside,
+    Likeness,
+    Loss,
+    Rules,
+    ThreeSample,
+    Witness,
+    accuracy_loss,
+    curve_in,
+    excess,
+    guards,
+    idi,
+    inside,
+    likeness,
+    mean_curve,
+    metrics,
+    readings_of,
+    three_sample,
+    verdict,
+    witness,
+)
+from residua.compare.three_samples import FEWEST, Side
+from residua.compare.verdicts import EXTRA_READINGS, Against, Word, against_random, forget_accuracy_side
 from residua.errors import InputError
-from residua.facts import TaskFacts
-from residua.readings import Reading
-from residua.record import Record
-from residua.report.audit_data import (
-    AuditReport,
-    ExcessPart,
-    IdiPart,
-    InsideItem,
-    InsidePart,
-    LikenessPart,
-    TestPart,
-    Tier,
-    WitnessPart,
-    references_in,
-    roles_in,
-)
-from residua.report.findings import (
-    Readings,
-    find_excess,
-    find_inside,
-    find_likeness,
-    find_loss,
-    find_tests,
-    find_witnesses,
-    forget_side,
-    index_of,
-)
+from residua.readings import Curve, Reading
+from residua.record import Record, TaskFacts
 from residua.report.plan import Plan, departures
-from residua.report.residue import curve_parts, find_residue
+from residua.report.text import markdown, role_name
+from residua.roles import references_in, roles_in
 
-# Told beside the verdict of models whose weights are there; what of it is lacking is named.
-BESIDE = ("class-accuracy", "mia", "weights", "recovery", "probe")
+Tier = Literal["weights", "features and outputs", "features", "outputs"]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class CurvePart(_Frozen):
+    """I(Z_l; Y) of each block of one model in nats, with its interval where there is one, and the ceiling H(Y)."""
+
+    ceiling: float
+    blocks: dict[int, float]
+    intervals: dict[int, tuple[float, float]] = {}
+
+
+class ResidueClass(_Frozen):
+    """Nats per sample that a block holds about the samples of one label: this model, Original and the references."""
+
+    label: str
+    n: int
+    unlearned: float
+    original: float
+    reference: float
+
+
+class ResidueSample(_Frozen):
+    """A forgotten sample by its place in the training data: nats that the block holds about it, and the references' mean."""
+
+    index: int
+    unlearned: float
+    reference: float
+
+
+class ResiduePart(_Frozen):
+    """Location of the residue: the block with the largest part of the IDI, its classes and its samples.
+
+    A sample's residue is its term log q(y|z) - log p(y) of the information; `above` counts the forgotten samples of
+    which this model holds more than the references do in the mean.
+    """
+
+    block: int
+    classes: list[ResidueClass]
+    samples: list[ResidueSample] = []
+    above: int
+    forgotten: int
+
+
+class AuditReport(_Frozen):
+    """Content of `report.json`. Numbers are fractions, nats and seconds; `records` are the hashes of the records."""
+
+    schema_version: Literal[1] = 1
+    verdict: Word
+    findings: Findings
+    sentence: str
+    limits: tuple[str, ...]
+    remedies: tuple[str, ...] = ()
+    tier: Tier
+    against: Against
+    rules: Rules
+    inside: Inside | None
+    likeness: Likeness | None = None
+    witnesses: list[Witness] = Field(default_factory=list)
+    excess: Excess | None = None
+    curves: dict[str, CurvePart] = Field(default_factory=dict)
+    residue: ResiduePart | None = None
+    loss: Loss | None
+    tests: dict[str, ThreeSample]
+    guards: list[str]
+    metrics: dict[str, dict[str, float]]
+    notes: dict[str, dict[str, str]]
+    not_assessed: dict[str, str]
+    about: dict[str, Any]
+    models: dict[str, str]
+    records: dict[str, str]
+
+    @property
+    def idi(self) -> IDI | None:
+        """1 is Original; 0 the references or, without one, a network with random weights. None if not assessed."""
+        return None if self.inside is None else self.inside.idi
+
+    def markdown(self) -> str:
+        """The report as plain text, in the order of the page."""
+        return markdown(self)
+
+
 UNKNOWN = "it was not measured"
 
 
 def audit_report(
-    records: Mapping[str, Record],
-    *,
-    rules: Rules,
-    reasons: Mapping[str, str] | None = None,
-    about: Mapping[str, Any] | None = None,
+    records: Mapping[str, Record], *, rules: Rules, about: Mapping[str, Any] | None = None
 ) -> AuditReport:
     """The report on the record called `unlearned`: arithmetic on what the records hold, nothing is fitted.
 
     `records` go by role: unlearned, original and reference, reference2, ...; without a reference, random. The kind
-    of access, of reference, and what was not assessed are what the records show. `reasons` say why something was not
-    assessed where the records do not (version 1), and `about` what the records do not hold.
+    of access, of reference, and what was not assessed are what the records show; `about` is what they do not hold.
     """
     read = {role: readings_of(records[role]) for role in roles_in(records)}
     facts = _facts(records)
-    _follow_plan(records, rules, about or {})
+    if about and "plan" in about:
+        _follow_plan(Plan.model_validate(about["plan"]), records, rules)
     task = _task(records["unlearned"])
-    tier, against = _tier(read, records), _against(records)
-    zero: Literal["reference", "random"] = "random" if against == "none" else "reference"
+    # The kind of access to the unlearned model.
+    tier = cast(Tier, " and ".join(sorted(records["unlearned"].method.saved)) or "weights")
+    against = _against(records)
     inside, tests = find_inside(read, task, rules), find_tests(read)
     loss, like = find_loss(read, task, against), find_likeness(read, task, rules)
     seen = find_witnesses(read, task)
@@ -76,97 +159,55 @@ def audit_report(
     all_metrics = {
         role: metrics(readings, **others, index=index_of(role, inside)) for role, readings in read.items()
     }
-    answers = [read[role].get("accuracy", Reading({})).values for role in ("unlearned", "original")]
-    full = all({"UA", "RA", "TA"} <= set(values) for values in answers)
-    memory = find_excess(read, task)
     return AuditReport(
         verdict=result.word,
+        findings=result.findings,
         sentence=result.sentence,
-        limits=list(result.limits),
-        remedies=list(result.remedies),
+        limits=result.limits,
+        remedies=result.remedies,
         tier=tier,
         against=against,
-        settings=dataclasses.asdict(rules),
-        idi=None if inside is None else _idi_part(inside.idi, zero),
-        inside=_inside_part(inside) if inside is not None and against != "none" else None,
-        likeness=None if like is None else _likeness_part(like),
-        witnesses={each.name: _witness_part(each, inside) for each in seen},
-        excess=None if memory is None else ExcessPart(**dataclasses.asdict(memory)),
+        rules=rules,
+        inside=inside,
+        likeness=like,
+        witnesses=seen,
+        excess=find_excess(read, task),
         curves=curve_parts(read),
         residue=find_residue(read, task, None if inside is None else inside.idi),
-        loss=None if loss is None else (loss.value, loss.low, loss.high),
-        tests={name: _test_part(test, rules.level) for name, test in tests.items()},
-        guards=_guards(answers[0], answers[1], records["unlearned"]) if full else [],
+        loss=loss,
+        tests=tests,
+        guards=_guards(read, task),
         metrics={role: dict(reading.values) for role, reading in all_metrics.items()},
         notes={role: dict(reading.notes) for role, reading in all_metrics.items() if reading.notes},
-        not_assessed=_not_assessed(read, tier, _refused(records), reasons or {}),
+        not_assessed=_not_assessed(read, tier, records),
         about=dict(about or {}) | facts,
         models={role: weights for role in read if (weights := records[role].method.weights)},
         records={role: records[role].sha256 for role in read},
     )
 
 
-def _witness_part(witness: Witness, inside: Inside | None) -> WitnessPart:
-    contradicts = inside is not None and witness.contradicts(inside.tolerance)
-    return WitnessPart(value=witness.value, low=witness.low, high=witness.high, contradicts=contradicts)
-
-
-def _idi_part(index: IDI | None, zero: Literal["reference", "random"]) -> IdiPart | None:
-    if index is None:
-        return None
-    return IdiPart(zero=zero, positive=index.positive, largest=index.largest, **dataclasses.asdict(index))
-
-
-def _follow_plan(records: Mapping[str, Record], rules: Rules, about: Mapping[str, Any]) -> None:
+def _follow_plan(plan: Plan, records: Mapping[str, Record], rules: Rules) -> None:
     """An audit that names a plan has followed it, or there is no report."""
-    if "plan" in about:
-        wrong = departures(Plan.model_validate(about["plan"]), records, rules)
-        if wrong:
-            raise InputError(
-                f"the audit departs from its plan: {'; '.join(wrong)}; follow it, or audit without a plan"
-            )
+    if wrong := departures(plan, records, rules):
+        raise InputError(
+            f"the audit departs from its plan: {'; '.join(wrong)}; follow it, or audit without a plan"
+        )
 
 
-def _inside_part(inside: Inside) -> InsidePart:
-    known = inside.chance
-    return InsidePart(
-        references=inside.references,
-        tolerance=inside.tolerance,
-        margin=inside.margin,
-        spread=None if known is None else known.spread,
-        measured=None if known is None else known.measured,
-        left_out=[] if known is None else list(known.left_out),
-        resolution=inside.resolution,
-        place=inside.place,
-        p=inside.p,
-        parts={
-            name: InsideItem(
-                value=part.value, low=part.low, high=part.high, margin=part.margin, inside=part.inside
-            )
-            for name, part in inside.parts.items()
-        },
-    )
-
-
-def _likeness_part(like: Likeness) -> LikenessPart:
-    own = dataclasses.asdict(like) | {"like": like.like, "answers": like.answers}
-    own["perturbed"] = None if like.perturbed is None else _likeness_part(like.perturbed)
-    return LikenessPart(**own)
-
-
-def _guards(unlearned: Mapping[str, float], original: Mapping[str, float], record: Record) -> list[str]:
+def _guards(read: Readings, task: TaskFacts) -> list[str]:
+    own, before = (read[role].get("accuracy", Reading({})).values for role in ("unlearned", "original"))
+    if not {"UA", "RA", "TA"} <= own.keys() & before.keys():
+        return []
     # Saved outputs do not say what was forgotten; less is asked of random samples, and holds for classes too.
-    task = _task(record)
-    return guards(unlearned, original, scenario=task.scenario or "random", samples=task.size("forget"))
+    return guards(own, before, scenario=task.scenario or "random", samples=task.size("forget"))
 
 
 def _facts(records: Mapping[str, Record]) -> dict[str, Any]:
-    """What a report says of the audit and the records know too."""
+    """Facts about the audit that the records hold."""
     unlearned = records["unlearned"]
+    made = unlearned.setting.task, unlearned.seeds.get("audit")
     for role, record in records.items():
-        if record.setting.task != unlearned.setting.task or record.seeds.get("audit") != unlearned.seeds.get(
-            "audit"
-        ):
+        if (record.setting.task, record.seeds.get("audit")) != made:
             raise InputError(f"the records of {role} and unlearned are not of one audit")
     found: dict[str, Any] = {"command": unlearned.command, "task": _task(unlearned).model_dump(mode="json")}
     if unlearned.setting.network is not None:
@@ -175,8 +216,8 @@ def _facts(records: Mapping[str, Record]) -> dict[str, Any]:
         found["seed"] = unlearned.seeds["audit"]
     if "reference" in records and (proxy := records["reference"].method.proxy) is not None:
         found["proxy"] = {"label": "proxy", "class": "Pretraining", "share": proxy.share} | proxy.fields
-    made = {label: facts.fields for label, facts in unlearned.measures.items() if facts.refused is None}
-    return found | {"software": unlearned.software, "measures": json.loads(json.dumps(made))}
+    settings = {label: facts.fields for label, facts in unlearned.measures.items() if facts.refused is None}
+    return found | {"software": unlearned.software, "measures": json.loads(json.dumps(settings))}
 
 
 def _task(record: Record) -> TaskFacts:
@@ -187,61 +228,289 @@ def _task(record: Record) -> TaskFacts:
     return record.setting.task
 
 
-def _tier(read: Readings, records: Mapping[str, Record]) -> Tier:
-    """What was given of the unlearned model."""
-    saved = records["unlearned"].method.saved
-    if not saved:
-        return "weights"
-    if "features" in saved and "outputs" in saved:
-        return "features and outputs"
-    return "features" if "features" in saved else "outputs"
-
-
 def _against(records: Mapping[str, Record]) -> Against:
     if "reference" not in records:
         return "none"
     return "model" if records["reference"].method.proxy is None else "proxy"
 
 
-# What the verdict rests on: its name, the reading that holds it, and what was given where all lack it.
-RESTS_ON = (
+# Parts of an audit: name, reading, and what was given where all models lack the reading.
+PARTS = (
     ("white-box", "information", "outputs"),
     ("outputs", "outputs", "features"),
     ("test accuracy", "accuracy", "features"),
 )
 
 
-def _refused(records: Mapping[str, Record]) -> dict[str, str]:
-    """Why measures have no reading in some record."""
-    return {
+def _not_assessed(read: Readings, tier: Tier, records: Mapping[str, Record]) -> dict[str, str]:
+    """Parts of an audit that the records lack, each with the reason."""
+    refused = {
         label: why for role in reversed(roles_in(records)) for label, why in records[role].refused.items()
     }
-
-
-def _not_assessed(
-    read: Readings, tier: Tier, refused: Mapping[str, str], trusted: Mapping[str, str]
-) -> dict[str, str]:
-    """What the records lack, and why: where they do not say, the reasons are taken on trust."""
-    reasons = dict(trusted) | dict(refused)
     found: dict[str, str] = {}
-    for name, label, given in RESTS_ON:
+    for name, label, given in PARTS:
         compared = ["unlearned", "original", *references_in(read)]
         compared = compared[:2] if label == "accuracy" else compared
         without = [role for role in compared if label not in read[role]]
         if without and tier == "weights":
             found[name] = UNKNOWN
         elif without:
-            some = f"nothing that tells it was saved of {' and '.join(without)}"
+            some = f"nothing that shows it was saved of {' and '.join(without)}"
             found[name] = f"only {given} were given" if without == compared else some
     if tier == "weights":
-        found |= {label: UNKNOWN for label in (*BESIDE, *reasons) if label not in read["unlearned"]}
+        found |= {label: UNKNOWN for label in (*EXTRA_READINGS, *refused) if label not in read["unlearned"]}
     else:
         found |= read["unlearned"].get("accuracy", Reading({})).notes
         found["weights"] = "not given, so attacks, recovery, probes and distances were not made"
         if "reference" not in read:
             found["reference"] = "none was given, and no random network can be made of what was saved"
-    return {name: reasons.get(name, why) if why == UNKNOWN else why for name, why in found.items()}
+    return {name: refused.get(name, why) if why == UNKNOWN else why for name, why in found.items()}
 
 
-def _test_part(test: ThreeSample, level: float) -> TestPart:
-    return TestPart(**dataclasses.asdict(test), closer_to=test.closer_to(level))
+# Samples that are named: more would be a table that nobody reads.
+MOST_SAMPLES = 12
+
+
+def curve_parts(read: Readings) -> dict[str, CurvePart]:
+    """The information of each block of each model."""
+    parts = {}
+    for role in roles_in(read):
+        if curve := curve_in(read[role]):
+            known = all(f"I{block}_low" in curve.values for block in curve.blocks)
+            intervals = curve.intervals if known else {}
+            parts[role] = CurvePart(ceiling=curve.ceiling, blocks=curve.information, intervals=intervals)
+    return parts
+
+
+def find_residue(read: Readings, task: TaskFacts, index: IDI | None) -> ResiduePart | None:
+    """Residue by class and by sample in the block with the largest part of the IDI; None without an IDI.
+
+    Where classes were forgotten the critics distinguish forgotten from retained, and samples have these two labels.
+    """
+    curves = curves_of(read, references_in(read) or ["random"])
+    if curves is None or index is None or index.value is None or index.largest is None:
+        return None
+    unlearned, original, rest = curves
+    place = original.blocks.index(index.largest)
+    u, o, r = (
+        curve.residue(curve.blocks[place]) for curve in (unlearned, original, mean_curve(rest))
+    )  # networks of another depth count their blocks otherwise
+    labels = unlearned.labels
+    classes = [
+        ResidueClass(
+            label=_label(int(label), task), n=int(own.sum()),
+            unlearned=u[own].mean(), original=o[own].mean(), reference=r[own].mean(),
+        )
+        for label in np.unique(labels)
+        for own in [labels == label]
+    ]  # fmt: skip
+    asked = labels == 1 if task.scenario == "class" else np.ones(len(labels), bool)
+    gap = np.where(asked, u - r, -np.inf)
+    most = np.argsort(-gap, kind="stable")[:MOST_SAMPLES]
+    places = unlearned.arrays.get("index")
+    samples = [
+        ResidueSample(index=int(places[i]), unlearned=float(u[i]), reference=float(r[i]))
+        for i in most
+        if places is not None and len(places) == len(u) and gap[i] > 0
+    ]
+    above = int((gap > 0).sum())
+    return ResiduePart(
+        block=index.largest, classes=classes, samples=samples, above=above, forgotten=int(asked.sum())
+    )
+
+
+def _label(label: int, task: TaskFacts) -> str:
+    """The critic's label in words: forgotten or not where classes were forgotten, else the class."""
+    if task.scenario == "class":
+        names = ", ".join(task.named(each) for each in task.forgotten_classes or [])
+        return f"forgotten ({names})" if label else "retained"
+    counts = task.splits["forget"].per_class if "forget" in task.splits else None
+    present = [each for each, n in enumerate(counts or []) if n]
+    return task.named(present[label]) if label < len(present) else f"label {label}"
+
+
+Readings = Mapping[str, Mapping[str, Reading]]
+
+
+def curves_of(read: Readings, zeros: Sequence[str]) -> tuple[Curve, Curve, list[Curve]] | None:
+    """The curves of the unlearned model, of Original and of what counts as 0; None if one lacks."""
+    u, o, *rest = (curve_in(read.get(role, {})) for role in ("unlearned", "original", *zeros))
+    if u is None or o is None or not rest or any(curve is None for curve in rest):
+        return None
+    return u, o, [curve for curve in rest if curve is not None]
+
+
+def find_inside(read: Readings, task: TaskFacts, rules: Rules) -> Inside | None:
+    """Information of the blocks, against the references or, without one, a network with random weights."""
+    zeros = references_in(read)
+    curves = curves_of(read, zeros or ["random"])
+    if curves is None:
+        return None
+    unlearned, original, rest = curves
+    if not zeros:
+        found = against_random(idi(unlearned, original=original, reference=rest[0]))
+    else:
+        found = inside(
+            unlearned,
+            original=original,
+            references=rest,
+            tolerance=rules.tolerance(len(rest)),
+            unseen=task.scenario == "class",
+        )
+    # Warnings of the curves: critics that were still gaining, or had too few samples.
+    named = zip(("unlearned", "original", *(zeros or ["random"])), (unlearned, original, *rest), strict=True)
+    notes = (f"{role_name(role)}: {note}." for role, curve in named for note in curve.notes.values())
+    return dataclasses.replace(found, notes=tuple(notes))
+
+
+def find_excess(read: Readings, task: TaskFacts) -> Excess | None:
+    """Memory of forgotten samples beyond what is known of test images; where samples were forgotten."""
+    curves = curves_of(read, references_in(read))
+    if curves is None or task.scenario != "random":
+        return None
+    unlearned, original, rest = curves
+    if any("test_terms" not in curve.arrays for curve in (unlearned, original, *rest)):
+        return None
+    return excess(unlearned, original=original, reference=mean_curve(rest))
+
+
+def index_of(role: str, found: Inside | None) -> IDI | None:
+    """The IDI of the others, from the unlearned model's: Original's is 1, a reference's its distance from the other references."""
+    if found is None:
+        return None
+    index = found.idi
+    zeros = references_in([role])
+    if index.value is None or (role != "original" and not zeros):
+        return index
+    value = 1.0 if role == "original" else 0.0
+    if zeros and found.chance is not None:
+        value = found.chance.left_out[int(role.removeprefix("reference") or 1) - 1]
+    # Shares of blocks are the unlearned model's.
+    return dataclasses.replace(
+        index,
+        value=value,
+        interval=(value, value),
+        blocks={0: value},
+        block_intervals={},
+        id_unlearned=value * index.id_original,
+    )
+
+
+def find_tests(read: Readings) -> dict[str, ThreeSample]:
+    """`outputs` on probabilities against every reference, `block l` on profiles against the first; with enough samples."""
+    zeros = references_in(read)
+    if not zeros:
+        return {}
+    tests: dict[str, ThreeSample] = {}
+    ends = [read[role] for role in ("unlearned", "original")]
+    spoken = [*ends, *(read[role] for role in zeros)]
+    if all("outputs" in readings for readings in spoken):
+        logs = (readings["outputs"].arrays["log_probabilities"] for readings in spoken)
+        u, o, *rows = (np.exp(each.astype(np.float64)) for each in logs)
+        if len(u) >= FEWEST and all(row.shape == u.shape for row in (o, *rows)):
+            tests["outputs"] = _agreed([three_sample(u, row, o) for row in rows])
+    three = [ends[0], read[zeros[0]], ends[1]]
+    if all("representation" in readings for readings in three):
+        kept = [readings["representation"].arrays for readings in three]
+        for key in sorted((key for key in kept[0] if key.startswith("profile.")), key=_number):
+            if all(key in arrays for arrays in kept) and len(kept[0][key]) >= FEWEST:
+                tests[f"block {_number(key)}"] = three_sample(*(arrays[key] for arrays in kept))
+    return tests
+
+
+def _agreed(tests: Sequence[ThreeSample]) -> ThreeSample:
+    """A side is taken only if the tests against all references take it: the largest p-value of each side."""
+    return ThreeSample(
+        **{name: float(np.mean([getattr(test, name) for test in tests])) for name in ("to_reference", "to_original", "error")},
+        **{name: max(getattr(test, name) for test in tests) for name in ("p_reference", "p_original")},
+        n=tests[0].n,
+    )  # fmt: skip
+
+
+def find_likeness(read: Readings, task: TaskFacts, rules: Rules) -> Likeness | None:
+    """UA and divergences beside the references', and UA of slightly changed images where it was measured."""
+    zeros = references_in(read)
+    shares = _shares(read, "accuracy", "UA")
+    if not zeros or shares is None:
+        return None
+    spoken = all("outputs" in read[role] for role in ("unlearned", *zeros))
+    roles = ("unlearned", *zeros) if spoken else ()
+    logs = [read[role]["outputs"].arrays["log_probabilities"] for role in roles]
+    compare = partial(likeness, n=task.size("forget"), tolerance=rules.outputs, divergence=rules.divergence)
+    plain = compare(
+        shares[0],
+        original=shares[1],
+        references=shares[2:],
+        outputs={"unlearned": logs[0]} if logs else None,
+        outputs_of_references=logs[1:],
+    )
+    again = _shares(read, "perturbed", "UA_perturbed")
+    if again is None:
+        return plain
+    perturbed = compare(again[0], original=again[1], references=again[2:])
+    return dataclasses.replace(plain, perturbed=perturbed)
+
+
+def _shares(read: Readings, label: str, name: str) -> list[float] | None:
+    """This value of the unlearned model, of Original and of the references; None if one lacks it."""
+    roles = ("unlearned", "original", *references_in(read))
+    values = [read[role][label].values.get(name) if label in read[role] else None for role in roles]
+    known = [value for value in values if value is not None]
+    return known if len(known) == len(values) else None
+
+
+def find_witnesses(read: Readings, task: TaskFacts) -> list[Witness]:
+    """Recovery, and the probe of the last block."""
+    zeros = references_in(read)
+    if not zeros:
+        return []
+    n = task.size("forget_test" if task.scenario == "class" else "forget")
+    witnesses = []
+    probes = [name for name in read["unlearned"].get("probe", Reading({})).values if name.count(".") == 1]
+    last = max(probes, key=_number, default="")
+    for label, name in (("recovery", "recovery"), ("probe", last)):
+        known = _shares(read, label, name)
+        if not n or known is None:
+            continue
+        errors = [_draw_error(read[role][label]) for role in ("unlearned", zeros[0])]
+        seen = witness(name, known[0], original=known[1], references=known[2:], n=n, errors=errors)
+        witnesses += [seen] if seen else []
+    return witnesses
+
+
+def _draw_error(reading: Reading) -> float:
+    """The standard error over an attack's own draws: those of the data that a new head is fitted on."""
+    draws = reading.arrays.get("draws")
+    return 0.0 if draws is None or len(draws) < 2 else float(draws[:, 1].std(ddof=1) / np.sqrt(len(draws)))
+
+
+def find_loss(read: Readings, task: TaskFacts, against: Against) -> Loss | None:
+    """Against the worse of Original and references that had all of the retained data, as a user would do well with."""
+    accuracy = {role: read[role]["accuracy"].values for role in read if "accuracy" in read[role]}
+    if any("TA" not in accuracy.get(role, {}) for role in ("unlearned", "original")):
+        return None
+    before = accuracy["original"]["TA"]
+    theirs = [accuracy[role]["TA"] for role in references_in(accuracy) if "TA" in accuracy[role]]
+    if against == "model" and theirs:
+        before = min(before, float(np.mean(theirs)))
+    return accuracy_loss(before, accuracy["unlearned"]["TA"], task.size("test"))
+
+
+def forget_side(read: Readings, task: TaskFacts) -> Side | Literal["neither"] | None:
+    """The side of the accuracy on the forget set, without a reference. None where the records hold no such accuracy, "neither" where it is inconclusive."""
+    accuracy = {role: read[role]["accuracy"].values for role in read if "accuracy" in read[role]}
+    if any(not {"UA", "TA"} <= set(accuracy.get(role, {})) for role in ("unlearned", "original")):
+        return None
+    if task.scenario is None:  # saved outputs do not always show whether classes or samples were forgotten
+        return None
+    side = forget_accuracy_side(
+        1 - accuracy["unlearned"]["UA"],
+        original=1 - accuracy["original"]["UA"],
+        expected=accuracy["original"]["TA"] if task.scenario == "random" else 0.0,
+        n=task.size("forget"),
+    )
+    return side or "neither"
+
+
+def _number(key: str) -> int:
+    return int(key.rpartition(".")[2])

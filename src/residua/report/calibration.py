@@ -9,14 +9,14 @@ from typing import Any
 from residua.record import Record
 from residua.report.table import Table
 
-# What a calibrated estimator keeps: bias in nats or as a share of I, and the share of intervals that hold I.
+# Bars of a calibrated estimator: bias in nats or as a fraction of I, and the fraction of intervals that hold I.
 BIAS, BIAS_SHARE, COVERED = 0.02, 0.1, (0.90, 0.98)
 # As in measure/information/summary.py, which needs PyTorch.
 FEW_OF_A_LABEL = 100
 
 
 def bars_missed(reading: Mapping[str, float]) -> list[str]:
-    """Which bars a problem's readings miss. Too wide an interval is a miss, too, but where I is 0: an interval that ends
+    """The bars that a problem's readings miss. Too wide an interval is a miss, too, but where I is 0: an interval that ends
     there always holds it."""
     missed = []
     if abs(reading["bias"]) > max(BIAS, BIAS_SHARE * reading["truth"]):
@@ -57,7 +57,7 @@ def calibration_table(records: Sequence[Record]) -> Table:
 
 
 def _warned(problem: Mapping[str, Any]) -> str:
-    """What curves warn of: few samples of a label, and readings by network critics alone."""
+    """Warnings of curves: few samples of a label, and readings by network critics alone."""
     each = problem["n"] // problem["labels"]
     if problem["labels"] > 2 and each < FEW_OF_A_LABEL:
         return f"{each} samples of a label are few; the curve warns"

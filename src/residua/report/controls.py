@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-import re
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from residua.compare import Rules
+from residua.compare.metric_values import auc_interval
 from residua.compare.verdicts import WORDS, Word
 from residua.errors import InputError
-from residua.nested import differences
 from residua.record import Record
-from residua.report.audit import audit_report
-from residua.report.audit_data import AuditReport, reference_role
-from residua.report.metrics import headlines
-from residua.report.table import Table, setting_line
+from residua.report.audit import AuditReport, audit_report
+from residua.report.table import Table, headlines, setting_line, with_interval
+from residua.roles import reference_role, references_in, role_of
+from residua.text import differences
 
-REFERENCE = "Retrain"
 FURTHER = "Further Retrain"
-# How a reference is called: Retrain, Retrain 2, ...
-REFERENCES = re.compile(r"Retrain( [2-9]| [1-9]\d+)?")
-# What must hold of each control: at most, or at least, this share of seeds gets one of the words.
+# Controls that were trained without the forgotten data, and nothing else.
+WITHOUT = (FURTHER, "Second Retrain", "Retrain again")
+# Bars of each control: at most, or at least, this fraction of seeds gets one of the words.
 Bar = tuple[tuple[Word, ...], str, float]
 NEVER_CLEARED: tuple[Bar, ...] = ((("FORGOTTEN", "OVER_UNLEARNED"), "at most", 0.05),)
 RETRAINED: tuple[Bar, ...] = (
@@ -36,7 +38,7 @@ KNOWING = (
 )  # fmt: skip
 BARS: dict[str, tuple[Bar, ...]] = {
     **dict.fromkeys(KNOWING, NEVER_CLEARED),
-    **dict.fromkeys((FURTHER, "Second Retrain", "Retrain again"), RETRAINED),
+    **dict.fromkeys(WITHOUT, RETRAINED),
     "Random": ((("FORGOTTEN",), "at most", 0.0),),
 }
 # Where samples are forgotten, evidence may not be enough to clear, but must not accuse.
@@ -51,14 +53,16 @@ def control_reports(records: Sequence[Record], rules: Rules) -> list[AuditReport
     reports = []
     for seed, rows in _by_seed(records).items():
         references = sorted(
-            (row for row in rows if REFERENCES.fullmatch(row)), key=lambda row: (len(row), row)
+            (row for row, record in rows.items() if record.role == "reference"),
+            key=lambda row: (len(row), row),
         )
-        if "Original" not in rows or not references:
+        original = next((record for record in rows.values() if record.role == "original"), None)
+        if original is None or not references:
             continue
         zeros = {reference_role(i): rows[row] for i, row in enumerate(references, start=1)}
         for row, record in rows.items():
             if row not in references:
-                roles = {"unlearned": record, "original": rows["Original"]} | zeros
+                roles = {"unlearned": record, "original": original} | zeros
                 about: dict[str, Any] = {"control": record.method.label, "seed": seed}
                 about |= {"draw": record.seeds["draw"]} if "draw" in record.seeds else {}
                 about |= {"setting": setting_line(record).split(", seed ")[0]}
@@ -81,10 +85,10 @@ def check_alike(earlier: Sequence[AuditReport], reports: Sequence[AuditReport]) 
 
 
 def _made(report: AuditReport) -> dict[str, Any]:
-    """What two reports must share to be rows of one table."""
+    """Facts that two reports must have in common to be rows of one table."""
     about = report.about
     return {
-        "rules": report.settings,
+        "rules": dataclasses.asdict(report.rules),
         "measures": about.get("measures"),
         "task": (about.get("task") or {}).get("sha256"),
         "network": about.get("network"),
@@ -98,13 +102,19 @@ def compact(report: AuditReport) -> str:
     """The report as one line of JSON: controls have hundreds. Numbers have six digits, metrics are only their headlines, which
     are what tables of controls show, and notes are those of the unlearned model: Original's and the references' would stand
     in every report of a seed."""
-    names = set(headlines(list(dict.fromkeys(n for values in report.metrics.values() for n in values))))
+    names = _names([report])
     metrics = {
         role: {n: v for n, v in values.items() if n in names} for role, values in report.metrics.items()
     }
     notes = {role: words for role, words in report.notes.items() if role == "unlearned"}
     data = report.model_dump(mode="json") | {"metrics": metrics, "notes": notes}
     return json.dumps(_rounded(data), ensure_ascii=False, separators=(",", ":"))
+
+
+def _names(reports: Sequence[AuditReport]) -> list[str]:
+    """The metrics that tables of controls show."""
+    every = dict.fromkeys(n for report in reports for values in report.metrics.values() for n in values)
+    return headlines(list(every))
 
 
 def _rounded(value: Any) -> Any:
@@ -116,7 +126,7 @@ def _rounded(value: Any) -> Any:
 
 
 def verdict_table(reports: Sequence[AuditReport]) -> Table:
-    """How often each control gets each word, and whether that is within its bar."""
+    """Counts of the words that each control gets, and whether they are within its bar."""
     samples = (reports[0].about.get("task") or {}).get("scenario") == "random"
     bars = BARS_OF_SAMPLES if samples else BARS
     rows = []
@@ -141,39 +151,32 @@ def verdict_table(reports: Sequence[AuditReport]) -> Table:
 
 def _note(reports: Sequence[AuditReport]) -> str:
     """The rules, and how often the interval of a further retrained model holds 0."""
-    rules = reports[0].settings
+    rules = reports[0].rules
     first = reports[0].inside
-    lines = [
-        f"Tolerance {first.tolerance:g}" if first else f"Margin {rules.get('margin') or 0.5:g}",
-        f"level {rules['level']:g}, utility {rules['utility']:g}. Each seed has its own Original and "
-        f"{first.references if first else 1} reference(s).",
-    ]
-    text = ", ".join(lines)
-    further = [r for r in reports if r.about["control"] in (FURTHER, "Second Retrain", "Retrain again")]
+    text = (
+        f"Tolerance {first.tolerance if first else rules.tolerance(1):g}, level {rules.level:g}, utility "
+        f"{rules.utility:g}. Each seed has its own Original and {first.references if first else 1} reference(s)."
+    )
+    further = [r for r in reports if r.about["control"] in WITHOUT]
     intervals = [r.idi.interval for r in further if r.idi is not None and r.idi.interval is not None]
     if intervals:
         holds = sum(low <= 0 <= high for low, high in intervals)
         text += f" The 95 % interval of a further retrained model's IDI holds 0 in {holds} of {len(intervals)} seeds."
-    resolutions = [
-        r.inside.resolution for r in further if r.inside is not None and r.inside.resolution is not None
-    ]
+    resolutions = [found for r in further if r.inside and (found := r.inside.resolution) is not None]
     if resolutions:
         text += f" Median resolution {statistics.median(resolutions):.2f}."
     return text
 
 
 def fooled_table(reports: Sequence[AuditReport]) -> Table:
-    """In what share of seeds a metric places a control nearer the reference than Original.
+    """The fraction of seeds in which a metric places a control nearer the reference than Original.
 
-    For cheats that is the share in which it is fooled. Only seeds count in which the metric tells
+    For cheats that is the fraction in which it is fooled. Only seeds count in which the metric tells
     Original and the reference apart at all; `none` if there are none.
     """
-    names = headlines(
-        list(dict.fromkeys(n for report in reports for of_role in report.metrics.values() for n in of_role))
-    )
-    shown = dict.fromkeys(r.about["control"] for r in reports if r.about["control"] != "Original")
+    shown = dict.fromkeys(r.about["control"] for r in reports if role_of(r.about["control"]) != "original")
     rows = []
-    for name in names:
+    for name in _names(reports):
         cells = []
         for row in shown:
             nearer = list(_nearer([r.metrics for r in reports if r.about["control"] == row], name))
@@ -191,12 +194,12 @@ def fooled_table(reports: Sequence[AuditReport]) -> Table:
 
 def _nearer(seeds: Sequence[Mapping[str, Mapping[str, float]]], name: str) -> Iterator[bool]:
     for of_seed in seeds:
-        if all(name in of_seed[role] for role in ("unlearned", "original", "reference")):
-            value, original, reference = (
-                of_seed[role][name] for role in ("unlearned", "original", "reference")
-            )
-            if abs(original - reference) > 1e-9:
-                yield abs(value - reference) < abs(value - original)
+        value, original, reference = (
+            of_seed[role].get(name) for role in ("unlearned", "original", "reference")
+        )
+        if value is None or original is None or reference is None or abs(original - reference) <= 1e-9:
+            continue
+        yield abs(value - reference) < abs(value - original)
 
 
 def _by_seed(records: Sequence[Record]) -> dict[int, dict[str, Record]]:
@@ -206,3 +209,123 @@ def _by_seed(records: Sequence[Record]) -> dict[int, dict[str, Record]]:
         draw = f" draw {record.seeds['draw']}" if "draw" in record.seeds else ""
         rows.setdefault(record.seeds["training"], {})[record.method.label + draw] = record
     return rows
+
+
+# A retrained encoder; what it still says is not knowledge inside.
+LEFT_OUT = ("Still answers",)
+
+
+@dataclass(frozen=True)
+class Detector:
+    """A metric as a detector: the probability that a model with the knowledge is further from the references than one without it."""
+
+    name: str
+    auc: float
+    low: float
+    high: float
+    knowing: int
+    without: int
+    fooled_by: tuple[str, ...]
+
+
+def detectors(reports: Sequence[AuditReport]) -> list[Detector]:
+    """Every metric over all controls, the best first.
+
+    A model's score is its distance from the mean of the references towards Original, in units of Original's distance:
+    0 is a reference, 1 Original. Seeds in which the metric cannot distinguish Original from the references count as 0. Each reference left out
+    against the others counts as a model without the knowledge.
+    """
+    names = [name for name in _names(reports) if not name.endswith((".low", ".high"))]
+    found = [each for name in names if (each := _detector(name, reports)) is not None]
+    return sorted(found, key=lambda each: -each.auc)
+
+
+def _detector(name: str, reports: Sequence[AuditReport]) -> Detector | None:
+    with_it: dict[str, list[float]] = {}
+    without: list[float] = []
+    seeds: set[int] = set()
+    for report in reports:
+        row = report.about["control"]
+        score = _score(report.metrics, name, "unlearned")
+        if score is not None and row in KNOWING and row not in LEFT_OUT:
+            with_it.setdefault(row, []).append(score)
+        elif score is not None and row in WITHOUT:
+            without.append(score)
+        if report.about["seed"] not in seeds:  # references are the same in all reports of a seed
+            seeds.add(report.about["seed"])
+            left_out = (_score(report.metrics, name, role) for role in references_in(report.metrics))
+            without += [each for each in left_out if each is not None]
+    scores = [score for values in with_it.values() for score in values]
+    if not scores or not without:
+        return None
+    auc = _auc(scores, without)
+    low, high = auc_interval(auc, len(scores), len(without))
+    fooled = tuple(row for row, values in with_it.items() if _auc(values, without) < 0.75)
+    return Detector(name, auc, low, high, len(scores), len(without), fooled)
+
+
+def _score(metrics: Mapping[str, Mapping[str, float]], name: str, role: str) -> float | None:
+    zeros = [other for other in references_in(metrics) if other != role]
+    if not zeros or any(name not in metrics[each] for each in (role, "original", *zeros)):
+        return None
+    zero = sum(metrics[each][name] for each in zeros) / len(zeros)
+    gap = metrics["original"][name] - zero
+    return 0.0 if abs(gap) < 1e-9 else (metrics[role][name] - zero) / gap
+
+
+def _auc(ones: Sequence[float], others: Sequence[float]) -> float:
+    """The fraction of pairs in which the first is larger; ties count half."""
+    a, b = np.asarray(ones)[:, None], np.asarray(others)[None, :]
+    return float((a > b).mean() + (a == b).mean() / 2)
+
+
+def detector_table(reports: Sequence[AuditReport]) -> Table:
+    """The AUC of every metric with its 95 % interval, and the controls that fool it."""
+    rows = [
+        (each.name, f"{each.auc:.2f}", f"{each.low:.2f} to {each.high:.2f}", str(each.knowing), str(each.without),
+         ", ".join(each.fooled_by))
+        for each in detectors(reports)
+    ]  # fmt: skip
+    return Table(
+        title="Which metrics detect knowledge that was kept",
+        columns=("Metric", "AUC", "95 % interval", "models that know", "models that do not", "Fooled by"),
+        rows=tuple(rows),
+        note="AUC: how probably a model that kept what Original knows is further from the references, towards Original, "
+        "than one that was retrained. 0.5 is a coin. Fooled by: controls that it distinguishes from retrained models with an AUC "
+        "below 0.75. IDI and the verdict are tested on the same models that they were designed against.",
+    )
+
+
+def model_verdicts(reports: Sequence[AuditReport]) -> Table:
+    """A row for each model: the word, IDI with its interval, and what the verdict rests on beside it."""
+    rows = tuple(
+        (
+            report.about["control"],
+            f"{report.about['seed']}.{report.about.get('draw', 0)}",
+            report.verdict,
+            _idi(report),
+            _share(report, "UA"),
+            _share(report, "TA"),
+            _share(report, "recovery"),
+        )
+        for report in reports
+    )
+    first = next((report.inside for report in reports if report.inside is not None), None)
+    note = "Seed: that of Original, then the number of the unlearning. IDI: zero is the mean of the references; 95 % interval."
+    if first is not None:
+        note += f" {first.references} references, tolerance {first.tolerance:g}"
+        note += "." if first.resolution is None else f", resolution {first.resolution:.2f}."
+    setting = reports[0].about["setting"] if reports else "no model"
+    columns = ("Method", "Seed", "Verdict", "IDI", "UA %", "TA %", "recovery %")
+    return Table(f"{setting}: verdicts", columns, rows, note)
+
+
+def _idi(report: AuditReport) -> str:
+    if report.idi is None or report.idi.value is None:
+        return "undetermined"
+    return with_interval(report.idi.value, report.idi.interval)
+
+
+def _share(report: AuditReport, name: str) -> str:
+    value = report.metrics.get("unlearned", {}).get(name)
+    return "none" if value is None else f"{100 * value:.1f}"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Literal
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from residua.compare.verdicts import WORDS
 from residua.errors import printable
-from residua.report.plain import facts, headline, subject
-from residua.report.provenance import hashes
+from residua.report.table import with_interval
+from residua.report.text import contradicts, facts, hashes, subject
 
 if TYPE_CHECKING:
-    from residua.report.audit_data import AuditReport
+    from residua.report.audit import AuditReport
 
 SUITE = "residua audit"
 LONGEST = 2000
@@ -29,28 +31,17 @@ def junit(report: AuditReport, seconds: float = 0.0) -> str:
     skipped with its reason, and so is what was not assessed. `seconds` is what measuring took.
     """
     cases = _cases(report)
-    counts = {
-        "tests": str(len(cases)),
-        "failures": str(sum(outcome == "failure" for _, outcome, _ in cases)),
-        "errors": str(sum(outcome == "error" for _, outcome, _ in cases)),
-        "skipped": str(sum(outcome == "skipped" for _, outcome, _ in cases)),
-        "time": f"{seconds:.3f}",
-    }
+    totals = Counter(outcome for _, outcome, _ in cases)
+    counts = {"tests": str(len(cases)), "failures": str(totals["failure"]), "errors": str(totals["error"]),
+              "skipped": str(totals["skipped"]), "time": f"{seconds:.3f}"}  # fmt: skip
     root = Element("testsuites", {"name": SUITE} | counts)
     suite = SubElement(root, "testsuite", {"name": _text(f"{SUITE}: {subject(report)}")} | counts)
     properties = SubElement(suite, "properties")
     for name, value in _properties(report):
         SubElement(properties, "property", {"name": name, "value": _text(value)})
     for name, outcome, why in cases:
-        case = SubElement(
-            suite,
-            "testcase",
-            {
-                "classname": SUITE,
-                "name": _text(name),
-                "time": counts["time"] if name == "verdict" else "0.000",
-            },
-        )
+        spent = counts["time"] if name == "verdict" else "0.000"
+        case = SubElement(suite, "testcase", {"classname": SUITE, "name": _text(name), "time": spent})
         if outcome != "passed":
             inner = SubElement(case, outcome, {"message": _text(why.split("\n")[0])})
             if outcome != "skipped":
@@ -63,7 +54,7 @@ def junit(report: AuditReport, seconds: float = 0.0) -> str:
 
 def _cases(report: AuditReport) -> list[tuple[str, Outcome, str]]:
     outcomes: dict[str, Outcome] = {"FORGOTTEN": "passed", "UNDETERMINED": "error"}
-    sentences = f"{report.verdict}: {headline(report)}\n{report.sentence}"
+    sentences = f"{report.verdict}: {WORDS[report.verdict]}\n{report.sentence}"
     cases: list[tuple[str, Outcome, str]] = [("verdict", outcomes.get(report.verdict, "failure"), sentences)]
     toned: dict[str, Outcome] = {"good": "passed", "bad": "failure", "open": "skipped"}
     cases += [(each.question, toned[each.tone], f"{each.answer}. {each.numbers}") for each in facts(report)]
@@ -72,34 +63,27 @@ def _cases(report: AuditReport) -> list[tuple[str, Outcome, str]]:
             (
                 f"IDI of {name}",
                 "passed" if part.inside else "failure",
-                f"{part.value:.2f} ({part.low:.2f} to {part.high:.2f}) is not within {part.margin:.2f}",
+                f"{with_interval(part.value, (part.low, part.high))} is not within {part.margin:.2f}",
             )
             for name, part in report.inside.parts.items()
         ]
     cases += [
         (
-            f"{name} agrees",
-            "failure" if each.contradicts else "passed",
-            f"{each.value:.2f} ({each.low:.2f} to {each.high:.2f}) contradicts",
+            f"{each.name} agrees",
+            "failure" if contradicts(report, each) else "passed",
+            f"{with_interval(each.value, (each.low, each.high))} contradicts",
         )
-        for name, each in report.witnesses.items()
+        for each in report.witnesses
     ]
     return cases + [(f"{what} assessed", "skipped", why) for what, why in report.not_assessed.items()]
 
 
 def _properties(report: AuditReport) -> list[tuple[str, str]]:
-    rows: list[tuple[str, str]] = [
-        ("verdict", report.verdict),
-        ("tier", report.tier),
-        ("reference", report.against),
-    ]
-    if report.idi is not None and report.idi.value is not None:
-        rows.append(("IDI", f"{report.idi.value:.4f}"))
-    if report.idi is not None and report.idi.interval is not None:
-        rows += [
-            (f"IDI.{side}", f"{end:.4f}")
-            for side, end in zip(("low", "high"), report.idi.interval, strict=True)
-        ]
+    rows = [("verdict", str(report.verdict)), ("tier", report.tier), ("reference", report.against)]
+    if report.idi is not None:
+        low, high = report.idi.interval or (None, None)
+        numbers = {"IDI": report.idi.value, "IDI.low": low, "IDI.high": high}
+        rows += [(name, f"{value:.4f}") for name, value in numbers.items() if value is not None]
     for name, weights, record in hashes(report):
         rows += [(f"weights of {name}", weights)] if weights else []
         rows.append((f"record of {name}", record))

@@ -15,7 +15,7 @@ from residua.compare import Rules
 from residua.errors import InputError, printable
 from residua.files import read_text, write_atomically
 from residua.record import Record
-from residua.report.audit_data import references_in
+from residua.roles import references_in
 
 
 class Plan(BaseModel):
@@ -47,16 +47,18 @@ class Plan(BaseModel):
 
     @classmethod
     def read(cls, path: str | Path) -> Plan:
-        text = read_text(path, "a plan that `residua plan` wrote")
+        text = read_text(path, "a plan that `residua audit --plan-only` wrote")
         try:
             return cls.model_validate_json(text)
         except (ValidationError, RecursionError) as error:
             first = printable("; ".join(str(error).splitlines()[:2]), 300)
-            raise InputError(f"{path} is not a plan ({first}); write one with `residua plan`") from error
+            raise InputError(
+                f"{path} is not a plan ({first}); write one with `residua audit --plan-only`"
+            ) from error
 
 
 def departures(plan: Plan, records: Mapping[str, Record], rules: Rules) -> list[str]:
-    """How an audit, by its records and rules, departs from its plan; empty if it follows it."""
+    """Departures of an audit, by its records and rules, from its plan; empty if it follows it."""
     record = records["unlearned"]
     task = record.setting.task
     zeros = references_in(records)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import mean, stdev
 
-from residua.facts import TaskFacts
-from residua.record import Record
+from residua.explanations import NEARER, explained, explanations
+from residua.readings import Reading
+from residua.record import Record, TaskFacts
 
 
 @dataclass(frozen=True)
@@ -62,23 +64,8 @@ def _latex(text: str) -> str:
     return text
 
 
-def accuracy_table(records: Sequence[Record]) -> Table:
-    """UA, RA and TA in per cent, one row per method."""
-    rows = []
-    for record in records:
-        reading = record.readings["accuracy"]
-        rows.append((record.method.label, *(f"{100 * reading[name]:.1f}" for name in ("UA", "RA", "TA"))))
-    return Table(
-        title=setting_line(records[0]),
-        columns=("Method", "UA %", "RA %", "TA %"),
-        rows=tuple(rows),
-        note="UA: error on the forgotten examples; RA: accuracy on the retained ones; TA: accuracy on the "
-        "test data without the forgotten classes. A good method has Retrain's values, not the highest.",
-    )
-
-
 def setting_line(record: Record) -> str:
-    """What the numbers belong to: data, network, task, scale and seed."""
+    """The setting that numbers belong to: data, network, task, scale and seed."""
     network, task = record.setting.network or {}, record.setting.task or TaskFacts(splits={})
     forgotten = task.forgotten_classes
     what = (
@@ -92,5 +79,123 @@ def setting_line(record: Record) -> str:
     return f"{task.dataset}, {name}{size}, {what} forgotten, {record.setting.scale} scale{seed}"
 
 
+def mean_sd(values: Sequence[float], digits: int) -> str:
+    """Mean ± standard deviation; the mean alone of one value, `none` of no value."""
+    if not values:
+        return "none"
+    return f"{mean(values):.{digits}f}" + (f" ± {stdev(values):.{digits}f}" if len(values) > 1 else "")
+
+
+def with_interval(value: float, ends: Sequence[float] | None, digits: int = 2) -> str:
+    """`0.93 (0.80 to 1.05)`; the value alone where it has no interval."""
+    text = f"{value:.{digits}f}"
+    return text if ends is None else f"{text} ({ends[0]:.{digits}f} to {ends[1]:.{digits}f})"
+
+
+def spread(values: Sequence[float]) -> float:
+    """Standard deviation; 0 of one value."""
+    return stdev(values) if len(values) > 1 else 0.0
+
+
 def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
+
+
+# What is told of the better side where it is the reference's and there is none.
+UNTOLD = "unknown without a reference"
+
+
+def metrics_table(
+    readings: Mapping[str, Reading], *, title: str, full: bool = False, reference: bool = True
+) -> Table:
+    """One row per metric, one column per model; per cent where the metric is a fraction.
+
+    Metrics with many parts show the last block, the worst class or the whole only, unless `full`. Without a
+    `reference` no side is better where the better one is the reference's.
+    """
+    names = ordered(readings)
+    shown = names if full else headlines(names)
+    missing = {
+        name: reading.notes[name] for reading in readings.values() for name in reading.notes if name in shown
+    }
+    rows = []
+    for name in shown:
+        entry = explained(name)
+        label = f"{name} %" if entry and entry.unit == "share" else name
+        cells = (cell(reading, name) for reading in readings.values())
+        rows.append((label, *cells, better_side(name, reference)))
+    notes = [f"{name}: {why}." for name, why in missing.items()]
+    hidden = len(names) - len(shown)
+    if hidden:
+        notes.append(
+            f"{hidden} more numbers (blocks, classes, attackers): --json, --csv, or ask for a metric by name."
+        )
+    notes.append("What a metric means and cannot see: residua explain NAME.")
+    return Table(title, ("Metric", *readings, "Better"), tuple(rows), "\n".join(notes))
+
+
+def better_side(name: str, reference: bool = True) -> str:
+    """The better side of this value, in words."""
+    entry = explained(name)
+    side = entry.side(name) if entry else ""
+    return UNTOLD if side == NEARER and not reference else side
+
+
+def metrics_data(readings: Mapping[str, Reading]) -> Table:
+    """The same as data: every number in full, fractions in [0, 1]; empty where there is none."""
+    rows = []
+    for name in ordered(readings):
+        entry = explained(name)
+        cells = (repr(r.values[name]) if name in r.values else "" for r in readings.values())
+        rows.append((name, *cells, entry.unit if entry else "", entry.side(name) if entry else ""))
+    return Table("", ("metric", *readings, "unit", "better"), tuple(rows))
+
+
+def ordered(readings: Mapping[str, Reading]) -> list[str]:
+    """Every name that some model has a value of, or a reason for none, in the order of the explanations."""
+    names = dict.fromkeys(name for reading in readings.values() for name in (*reading.values, *reading.notes))
+    places = {entry.name: place for place, entry in enumerate(explanations())}
+
+    def place(name: str) -> tuple[int, bool]:
+        entry = explained(name)
+        return (places[entry.name] if entry else len(places)), "." in name
+
+    return sorted(names, key=place)
+
+
+def headlines(names: Sequence[str]) -> list[str]:
+    blocks = [
+        int(name.rpartition(".")[2]) for name in names if _parts(name) == "blocks" and name[-1].isdigit()
+    ]
+    return [name for name in names if _is_headline(name, max(blocks, default=0))]
+
+
+def _is_headline(name: str, last: int) -> bool:
+    tail = name.rpartition(".")[2]
+    match _parts(name):
+        case "attacker":
+            return "." not in name or tail == "accuracy"
+        case "blocks":
+            return tail == str(last)
+        case "classes":
+            return tail == "worst"
+        case "whole":
+            return "." not in name or tail in ("original", "reference")
+    return True
+
+
+def _parts(name: str) -> str:
+    entry = explained(name)
+    return entry.parts if entry else "none"
+
+
+def cell(reading: Reading, name: str) -> str:
+    if name not in reading.values:
+        return "none"
+    value = reading.values[name]
+    entry = explained(name)
+    if entry and entry.unit == "share":
+        return f"{100 * value:.1f}"
+    if entry and entry.unit == "mini-batches":
+        return f"{value:.0f}"
+    return f"{round(value, 3) + 0.0:.3f}"  # never -0.000

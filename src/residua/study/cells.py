@@ -1,40 +1,68 @@
-"""Cells: train, unlearn, measure. Each is keyed by the content of what it depends on, never by a path."""
+"""Cells: train, unlearn, measure. The key of a cell is a hash of its inputs, never a path."""
 
 from __future__ import annotations
 
 import contextlib
-import time
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from residua.data.split import Split
 from residua.data.task import ForgetTask
-from residua.device import chosen_precision
+from residua.device import chosen_precision, clock
 from residua.errors import InputError
-from residua.measure import Measure
+from residua.measure import Accuracy, Measure
 from residua.models.classifier import Classifier, weights_digest
 from residua.models.networks import build
 from residua.record import describe
 from residua.study.store import Result, Store
-from residua.study.trajectory import Trajectory
 from residua.training.keeping import unkept
-from residua.training.loop import seeded
+from residua.training.loop import Tick, seeded, watching
 from residua.training.pretraining import Pretraining
 from residua.unlearn import Unlearner, traits
 
-# Raised by hand when a room's code gives another answer for the same inputs. A method or measure may have a
+# Raised by hand when a package's code gives another answer for the same inputs. A method or measure may have a
 # `revision` of its own beside these.
 REVISIONS = {"train": 1, "unlearn": 1, "measure": 1}
 # What a training declares to cost beside its epochs: others wait for it, so it begins before them.
 FIRST = 1e6
+# Seeds: one policy for all studies. Original number s is trained from s. Whatever is made from scratch (Retrain, Random)
+# has seeds of its own, because a Retrain that draws what Original drew would not be independent of it; a second Retrain
+# is draw 1. Unlearning has others again. Estimation has none here: the measures carry their own `seed`, the same for
+# every model of a study, so that equal models have equal readings. More Originals than this would share seeds with Retrains.
+MOST = 1_000_000
+
+
+def train_seed(original: int) -> int:
+    """The seed of Original number `original`."""
+    if not 0 <= original < MOST:
+        raise InputError(f"seed {original} is not usable in a study; choose one from 0 to {MOST - 1}")
+    return original
+
+
+def scratch_seed(original: int, draw: int = 0) -> int:
+    """The seed of the Retrain, or the random network, that is compared with Original number `original`."""
+    return (1 + draw) * MOST + train_seed(original)
+
+
+def unlearn_seed(original: int, draw: int = 0) -> int:
+    """The seed of an unlearning run that starts from Original number `original`."""
+    return (1000 + draw) * MOST + train_seed(original)
+
+
+def derived_seed(*what: object) -> int:
+    """A seed for one of many things that are numbered in several ways, such as shadow models and their forget sets."""
+    return int(hashlib.sha256(json.dumps(what).encode()).hexdigest()[:15], 16)
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a cell computed: plain JSON values, and arrays."""
+    """The output of a cell: plain JSON values, and arrays."""
 
     values: Mapping[str, Any]
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -42,15 +70,16 @@ class Output:
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """What all cells of a study share and no key may miss: the tasks, with the hashes that stand for them."""
+    """The data that all cells of a study share: the tasks, whose hashes are part of every key, and the device."""
 
     tasks: Mapping[str, ForgetTask]
     device: str = "cpu"
     shadows: Any = None  # those of U-LiRA, which has no task
     original: Classifier | None = None  # what `tune` was given instead of training one
 
-    def task_facts(self) -> dict[str, dict[str, Any]]:
-        """What keys hold of each task; hashing all images takes a while, so it is done once."""
+    @cached_property
+    def facts(self) -> dict[str, dict[str, Any]]:
+        """The part of each task in the keys of its cells; hashing all images takes a while, so it is done once."""
         return {
             name: {
                 "manifest": task.manifest(),
@@ -73,15 +102,11 @@ class Cell(Protocol):
     def parents(self) -> Sequence[Cell]: ...
 
     @property
-    def group(self) -> object:
-        """Cells of one group run in a row in one process, because they share forward passes."""
-
-    @property
     def cost(self) -> float:
-        """A guess at how long it takes; what takes long begins first."""
+        """A rough estimate of the time that it takes; expensive cells begin first."""
 
-    def inputs(self, facts: Mapping[str, Any], device: str, parents: Sequence[Result]) -> dict[str, Any]:
-        """All that the answer depends on."""
+    def inputs(self, context: Context, parents: Sequence[Result]) -> dict[str, Any]:
+        """Everything that the result depends on, as plain values."""
 
     def run(self, context: Context, store: Store, parents: Sequence[Result]) -> Output: ...
 
@@ -100,35 +125,21 @@ class Training:
     parents: tuple[Cell, ...] = ()
 
     @property
-    def group(self) -> object:
-        return self
-
-    @property
     def cost(self) -> float:
         return FIRST + self.pretraining.epochs
 
-    def inputs(self, facts: Mapping[str, Any], device: str, parents: Sequence[Result]) -> dict[str, Any]:
-        return {
-            "revision": REVISIONS["train"],
-            "network": dict(self.network),
-            "pretraining": describe(self.pretraining)["fields"],
-            "data": facts[self.task]["train"],
-            "seed": self.seed,
-            "device": kind_of(device),
-        }
+    def inputs(self, context: Context, parents: Sequence[Result]) -> dict[str, Any]:
+        data = context.facts[self.task]["train"]
+        return training_inputs(self.network, self.pretraining, data, self.seed, context.device)
 
     def run(self, context: Context, store: Store, parents: Sequence[Result]) -> Output:
-        with seeded(self.seed):
-            start = time.perf_counter()
-            network = build(**self.network).to(context.device)
-            model = self.pretraining(network, context.tasks[self.task].train)
-            spent = time.perf_counter() - start
-        return Output(kept(store, model, keep=True) | {"train": spent})
+        data = context.tasks[self.task].train
+        return trained(self.network, self.pretraining, data, self.seed, context.device, store)
 
 
 @dataclass(frozen=True, eq=False)
 class Unlearning:
-    """One method on one Original. What is made from scratch needs its architecture alone, and does not wait.
+    """One method on one Original. A model made from scratch needs the architecture alone, and does not wait.
 
     With `beside`, the last parent made a model that the method is given, too.
     """
@@ -145,25 +156,21 @@ class Unlearning:
     beside: bool = field(default=False, kw_only=True)
 
     @property
-    def group(self) -> object:
-        return self
-
-    @property
     def cost(self) -> float:
         return 0.0 if traits(self.method).quick else 1.0 + _epochs(describe(self.method)["fields"])
 
-    def inputs(self, facts: Mapping[str, Any], device: str, parents: Sequence[Result]) -> dict[str, Any]:
+    def inputs(self, context: Context, parents: Sequence[Result]) -> dict[str, Any]:
         more = {"trajectory": True} if self.trajectory else {}
         more |= {"beside": parents[-1].values["weights"]} if self.beside else {}
         return {
             "revision": [REVISIONS["unlearn"], getattr(self.method, "revision", 1)],
             "method": describe(self.method),
-            "task": facts[self.task]["manifest"]["sha256"],
-            "scaling": facts[self.task]["scaling"],
+            "task": context.facts[self.task]["manifest"]["sha256"],
+            "scaling": context.facts[self.task]["scaling"],
             "network": dict(self.network),
             "original": parents[0].values["weights"] if parents else None,
             "seed": self.seed,
-            "device": kind_of(device),
+            "device": kind_of(context.device),
         } | more
 
     def run(self, context: Context, store: Store, parents: Sequence[Result]) -> Output:
@@ -171,7 +178,7 @@ class Unlearning:
         with contextlib.ExitStack() as stack:
             if self.trajectory:  # all of it: what a killed run kept of a training has no trajectory
                 stack.enter_context(unkept())
-                stack.enter_context(followed.following())
+                stack.enter_context(watching(followed))
             model, spent = self.make(context, store, parents)
         values = kept(store, model, keep=traits(self.method).savable) | {"RTE": spent - followed.seconds}
         return Output(values, {"trajectory": followed.array()} if followed.rows else {})
@@ -183,12 +190,12 @@ class Unlearning:
         if self.beside:
             given["retrained"] = store.model(parents[-1].values["weights"], context.device)
         with seeded(self.seed):
-            start = time.perf_counter()
+            start = clock(context.device)
             model = self.method(original, context.tasks[self.task], **given)
-            return model, time.perf_counter() - start
+            return model, clock(context.device) - start
 
     def original(self, context: Context, store: Store, parents: Sequence[Result]) -> Classifier:
-        """What the method starts from."""
+        """The model that the method starts from."""
         if parents:
             return store.model(parents[0].values["weights"], context.device)
         return build(**self.network).to(context.device)
@@ -196,7 +203,7 @@ class Unlearning:
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """One measure on one model. What reads features alone is keyed by the encoder, so equal encoders share it."""
+    """One measure on one model. Measures that read features alone are keyed by the encoder: equal encoders share them."""
 
     kind: ClassVar[str] = "measure"
 
@@ -209,14 +216,10 @@ class Measurement:
         return (self.made, *self.made.parents)
 
     @property
-    def group(self) -> object:
-        return self.made
-
-    @property
     def cost(self) -> float:
         return self.made.cost
 
-    def inputs(self, facts: Mapping[str, Any], device: str, parents: Sequence[Result]) -> dict[str, Any]:
+    def inputs(self, context: Context, parents: Sequence[Result]) -> dict[str, Any]:
         made = parents[0]
         if getattr(self.measure, "reads_encoder_only", False):
             model = {"encoder": made.values["encoder"]}
@@ -227,10 +230,10 @@ class Measurement:
         return {
             "revision": [REVISIONS["measure"], getattr(self.measure, "revision", 1)],
             "measure": describe(self.measure),
-            "task": facts[self.made.task]["manifest"]["sha256"],
-            "scaling": facts[self.made.task]["scaling"],
+            "task": context.facts[self.made.task]["manifest"]["sha256"],
+            "scaling": context.facts[self.made.task]["scaling"],
             "model": model | {"architecture": made.values["architecture"]},
-            "device": kind_of(device),
+            "device": kind_of(context.device),
         }
 
     def run(self, context: Context, store: Store, parents: Sequence[Result]) -> Output:
@@ -253,6 +256,31 @@ class Measurement:
         return Output(values, dict(reading.arrays))
 
 
+def training_inputs(
+    network: Mapping[str, Any], pretraining: Pretraining, data: list[Any], seed: int, device: str
+) -> dict[str, Any]:
+    """The inputs of a training on data with these `split_facts`."""
+    return {
+        "revision": REVISIONS["train"],
+        "network": dict(network),
+        "pretraining": describe(pretraining)["fields"],
+        "data": data,
+        "seed": seed,
+        "device": kind_of(device),
+    }
+
+
+def trained(
+    network: Mapping[str, Any], pretraining: Pretraining, data: Split, seed: int, device: str, store: Store
+) -> Output:
+    """The output of a training, whose model is in the store."""
+    with seeded(seed):
+        start = clock(device)
+        model = pretraining(build(**network).to(device), data)
+        spent = clock(device) - start
+    return Output(kept(store, model, keep=True) | {"train": spent})
+
+
 def kept(store: Store, model: Classifier, *, keep: bool) -> dict[str, Any]:
     """The values of a cell that made a model, which is kept in the store if it can be rebuilt."""
     keep = keep and "network" in model.architecture
@@ -265,7 +293,7 @@ def kept(store: Store, model: Classifier, *, keep: bool) -> dict[str, Any]:
 
 
 def split_facts(split: Split) -> list[Any]:
-    """What keys hold of the images and labels of a split."""
+    """The part of a split in keys: hash of images and labels, and normalisation."""
     return [split.digest(), split.mean, split.std, split.size]
 
 
@@ -277,8 +305,36 @@ def kind_of(device: str) -> str:
 
 
 def _epochs(fields: Mapping[str, Any]) -> float:
-    """All epochs among the fields: what a method takes grows with them."""
+    """All epochs among the fields: the time of a method grows with them."""
     inner = sum(_epochs(value) for value in fields.values() if isinstance(value, Mapping))
     return inner + sum(
         value for name, value in fields.items() if name.endswith("epochs") and isinstance(value, int | float)
     )
+
+
+NAMES = ("UA", "RA", "TA")
+
+
+@dataclass
+class Trajectory:
+    """One row of UA, RA, TA for each epoch of every `descend` in the body of `with watching(trajectory)`.
+
+    Phases (collapse, then align) follow each other in one list. Looking changes nothing: the weights are those of a run
+    that nobody watches. `seconds` is what the looking took.
+    """
+
+    task: ForgetTask
+    rows: list[tuple[float, ...]] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def __call__(self, tick: Tick) -> None:
+        if not tick.epoch_done or not isinstance(tick.model, Classifier):
+            return
+        start = clock(tick.model.device)
+        values = Accuracy()(tick.model, self.task).values
+        self.rows.append(tuple(values[name] for name in NAMES))
+        self.seconds += clock(tick.model.device) - start
+
+    def array(self) -> np.ndarray:
+        """Epochs x (UA, RA, TA)."""
+        return np.array(self.rows, dtype=np.float64).reshape(-1, len(NAMES))

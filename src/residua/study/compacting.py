@@ -1,4 +1,4 @@
-"""Compact records: what tables and figures need of a model, in a tenth of the space.
+"""Compact records: the values and arrays that tables and figures need, in a tenth of the space.
 
 A study of many models on large data would leave megabytes for each. A compact record keeps every value; of the arrays it keeps
 

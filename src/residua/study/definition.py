@@ -1,4 +1,4 @@
-"""Study: settings x methods x seeds, as one object that runs, goes on, and ends in records."""
+"""Study: settings x methods x seeds, as one object that runs, resumes, and ends in records."""
 
 from __future__ import annotations
 
@@ -7,33 +7,51 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.facts import MethodFacts, Setting, TaskFacts
 from residua.measure import Measure
+from residua.measure.measuring import Taken, recorded
 from residua.readings import Reading
-from residua.record import Record, describe
-from residua.study import seeding
-from residua.study.cells import Cell, Measurement, Training, Unlearning
+from residua.record import MethodFacts, Record, Setting, TaskFacts, describe
+from residua.roles import Role, role_of
+from residua.study import cells as kinds
 from residua.study.store import Result, Store
-from residua.texts import slug
+from residua.text import slug
 from residua.training.pretraining import Pretraining
-from residua.unlearn import Original, Unlearner, traits
+from residua.unlearn import Unlearner, traits
+
+if TYPE_CHECKING:  # it imports this file
+    from residua.study.schedule import Finished, Run
 
 
 @dataclass(frozen=True)
 class Row:
     """A method under a name of its own: a second Retrain is `Row("Second Retrain", Retrain(...), draw=1)`.
 
-    `beside` names an earlier row whose model the method is given, too, as `retrained`.
+    Args:
+        label: Name of the row.
+        method: The method.
+        draw: Number of its seed among those of the same method.
+        beside: Earlier row whose model the method is given, too, as `retrained`.
+        role: Part of the model in the study. By default that of the method; a second Retrain is a control, unless its
+            label is that of a reference: Retrain 2, Retrain 3, ...
     """
 
     label: str
     method: Unlearner
     draw: int = 0
     beside: str | None = None
+    role: Role | None = None
+
+    @property
+    def part(self) -> Role:
+        """The role, declared or derived."""
+        own, named = traits(self.method).role, role_of(self.label)
+        if self.role or named != "method":
+            return self.role or named
+        return own if own in ("method", "control") else "control"
 
 
 Methods = Sequence[Unlearner | Row]
@@ -41,15 +59,22 @@ Methods = Sequence[Unlearner | Row]
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """What is to be made and measured.
+    """Models to be made and measured. A method that cannot do a task is left out of it.
 
-    `tasks` and `networks` go by names; a network is the arguments of `networks.build`. `pretraining` trains every
-    Original, and `methods` are what is done to it; both may be functions of (task, network) where hyperparameters
-    depend on them. `seeds` number the Originals. `draws` repeats every unlearning of each with so many seeds. `estimation`,
-    if it is given, is the seed of every measure that has one. `trajectories` also reads UA, RA and TA after every epoch
-    of every method, into the records. A method that cannot do a task is left out of it. `prefix` begins the names of its
-    rows, so that records of two studies can be in one folder. `compact` records keep what tables and figures need, in a
-    tenth of the space (`compacting.py`).
+    Args:
+        tasks: Forgetting tasks by name.
+        networks: Arguments of `networks.build` by name.
+        pretraining: Training of every Original; may be a function of (task, network).
+        methods: Methods that are applied to it; may be a function of (task, network).
+        measures: Measures that are taken of every model.
+        seeds: Numbers of the Originals.
+        draws: Seeds with which every unlearning of each Original is repeated.
+        estimation: Seed of every measure that has one.
+        trajectories: Also read UA, RA and TA after every epoch of every method, into the records.
+        scale: Name of the scale, for the records.
+        name: Name of the study.
+        prefix: Begins the names of its rows, so that records of two studies can be in one folder.
+        compact: Records keep the arrays that tables and figures need, in a tenth of the space (`compacting.py`).
     """
 
     tasks: Mapping[str, ForgetTask]
@@ -80,32 +105,37 @@ class Study:
     @cached_property
     def rows(self) -> list[PlannedRow]:
         """Every model that is measured, with the cells that it takes. Originals and equal trainings are shared."""
-        trainings: dict[tuple[str, str, int], Training] = {}
-        return [
-            row
-            for task in self.tasks
-            for network in self.networks
-            for methods in [self._methods(task, network)]
-            for seed in self.seeds
-            for row in self._rows(task, network, seed, methods, trainings)
-        ]
+        trainings: dict[tuple[str, str, int], kinds.Training] = {}
+        rows: list[PlannedRow] = []
+        for task_name, task in self.tasks.items():
+            for network_name, network in self.networks.items():
+                several = [task_name] if len(self.tasks) > 1 else []
+                several += [network_name] if len(self.networks) > 1 else []
+                prefix = self.prefix + "".join(f"{slug(part)}-" for part in several)
+                methods = self.methods(task, network) if callable(self.methods) else self.methods
+                pretraining = self.pretraining
+                if not isinstance(pretraining, Pretraining):
+                    pretraining = pretraining(task, network)
+                for seed in self.seeds:
+                    name = f"{prefix}seed{seed}-training"
+                    training = kinds.Training(name, task_name, network, pretraining, kinds.train_seed(seed))
+                    training = trainings.setdefault((task.dataset, network_name, seed), training)
+                    rows += self._rows(prefix, task_name, network, seed, methods, training)
+        return rows
 
     @cached_property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[kinds.Cell]:
         """Every cell once, parents before children."""
-        cells: dict[Cell, None] = {}
-        for row in self.rows:
-            cells |= dict.fromkeys((*row.made.parents, row.made, *row.measurements))
-        return list(cells)
+        return list(dict.fromkeys(cell for row in self.rows for cell in row.cells))
 
-    def run(self, out: str | Path, **how: Any) -> Any:
-        """`study.run(out, jobs=2)`: make what is missing; `how` are the fields of `computing.How`."""
-        from residua.study.conducting import run  # it imports this file
+    def run(self, out: str | Path, **how: Any) -> Finished:
+        """`study.run(out, jobs=2)`: make what is missing; `how` are the fields of `executors.How`."""
+        from residua.study.schedule import run
 
         return run(self, out, **how)
 
     def definition(self) -> dict[str, Any]:
-        """What the study is, as plain values: kept beside its results, and compared with those of the next run."""
+        """The study as plain values: kept beside its results, and compared with those of the next run."""
         return {
             "name": self.name,
             "scale": self.scale,
@@ -120,64 +150,44 @@ class Study:
             "draws": self.draws,
         } | ({"trajectories": True} if self.trajectories else {})
 
-    def _methods(self, task: str, network: str) -> Methods:
-        if callable(self.methods):
-            return self.methods(self.tasks[task], self.networks[network])
-        return self.methods
-
     def _rows(
         self,
-        task_name: str,
-        network_name: str,
+        prefix: str,
+        task: str,
+        network: Mapping[str, Any],
         seed: int,
         methods: Methods,
-        trainings: dict[tuple[str, str, int], Training],
+        training: kinds.Training,
     ) -> Iterator[PlannedRow]:
-        task, network = self.tasks[task_name], self.networks[network_name]
-        pretraining = (
-            self.pretraining if isinstance(self.pretraining, Pretraining) else self.pretraining(task, network)
-        )
-        prefix = self._prefix(task_name, network_name)
-        key = (task.dataset, network_name, seed)
-        training = trainings.setdefault(
-            key,
-            Training(f"{prefix}seed{seed}-training", task_name, network, pretraining, seeding.training(seed)),
-        )
-        earlier: dict[str, Unlearning] = {}
+        """The rows of one Original."""
+        earlier: dict[str, kinds.Unlearning] = {}
         for given in methods:
             row = given if isinstance(given, Row) else Row(given.label, given)
             own = traits(row.method)
-            if task.scenario not in own.scenarios:
+            if self.tasks[task].scenario not in own.scenarios:
                 continue
+            parents: tuple[kinds.Cell, ...] = () if own.from_scratch else (training,)
+            if row.beside is not None and row.beside not in earlier:
+                raise InputError(
+                    f"{row.label} needs the model of {row.beside}, which is not an earlier row of the study {self.name}; "
+                    "put that row before it"
+                )
+            parents += (earlier[row.beside],) if row.beside is not None else ()
+            seed_of = kinds.scratch_seed if own.from_scratch else kinds.unlearn_seed
             # What is made from nothing is not unlearning, and Original itself is always the same.
-            once = own.from_scratch or isinstance(row.method, Original)
+            once = own.from_scratch or own.role == "original"
             for draw in range(1 if once else self.draws):
-                number = row.draw + draw
-                seed_of = seeding.from_scratch if own.from_scratch else seeding.unlearning
                 label = row.label if draw == 0 else f"{row.label} draw {draw}"
                 name = f"{prefix}seed{seed}-{slug(label)}"
-                parents: tuple[Cell, ...] = () if own.from_scratch else (training,)
-                parents += (self._beside(row, earlier),) if row.beside else ()
-                made = Unlearning(
-                    name, task_name, network, row.method, seed_of(seed, number), parents,
+                made = kinds.Unlearning(
+                    name, task, network, row.method, seed_of(seed, row.draw + draw), parents,
                     trajectory=self.trajectories, beside=row.beside is not None,
                 )  # fmt: skip
                 earlier.setdefault(row.label, made)
-                measurements = tuple(Measurement(f"{name}/{m.label}", m, made) for m in self._measures())
-                yield PlannedRow(name, row.label, seed, draw, training, made, measurements)
-
-    def _beside(self, row: Row, earlier: Mapping[str, Unlearning]) -> Unlearning:
-        if row.beside is None or row.beside not in earlier:
-            raise InputError(
-                f"{row.label} needs the model of {row.beside}, which is not an earlier row of the study {self.name}; "
-                "put that row before it"
-            )
-        return earlier[row.beside]
-
-    def _prefix(self, task: str, network: str) -> str:
-        parts = [task] if len(self.tasks) > 1 else []
-        parts += [network] if len(self.networks) > 1 else []
-        return self.prefix + "".join(f"{slug(part)}-" for part in parts)
+                measurements = tuple(
+                    kinds.Measurement(f"{name}/{m.label}", m, made) for m in self._measures()
+                )
+                yield PlannedRow(name, row.label, row.part, seed, draw, training, made, measurements)
 
     def _measures(self) -> list[Measure]:
         if self.estimation is None:
@@ -192,53 +202,55 @@ class Study:
 
 @dataclass(frozen=True, eq=False)
 class PlannedRow:
-    """One model of a study: how it is made, and what is measured on it."""
+    """One model of a study: the cells that make it and those that measure it."""
 
     name: str
     label: str
+    role: Role
     seed: int
     draw: int
-    training: Training
-    made: Unlearning
-    measurements: tuple[Measurement, ...] = field(repr=False)
+    training: kinds.Training
+    made: kinds.Unlearning
+    measurements: tuple[kinds.Measurement, ...] = field(repr=False)
 
-    def record(
-        self, results: Mapping[Cell, Result], store: Store, scale: str, manifest: dict[str, Any]
-    ) -> Record:
+    @property
+    def cells(self) -> tuple[kinds.Cell, ...]:
+        """Every cell that its record needs, parents before children."""
+        return (*self.made.parents, self.made, *self.measurements)
+
+    def record(self, run: Run, scale: str) -> Record:
         """The record of this row, from finished cells alone."""
-        made = results[self.made]
-        record = Record(
-            name=self.name,
-            setting=Setting(scale=scale, network=made.values["architecture"], task=TaskFacts(**manifest)),
+        results, made = run.results, run.results[self.made]
+        task = TaskFacts(**run.context.facts[self.made.task]["manifest"])
+        return recorded(
+            self.name,
+            [_taken(cell, results.get(cell), run.store) for cell in self.measurements],
             method=MethodFacts(
-                **describe(self.made.method) | {"label": self.label},
+                **describe(self.made.method) | {"label": self.label, "role": self.role},
                 weights=made.values["weights"],
                 original=results[self.training].values["weights"] if self.made.parents else None,
             ),
+            setting=Setting(scale=scale, network=made.values["architecture"], task=task),
             seeds={"training": self.seed, "method": self.made.seed}
             | ({"draw": self.draw} if self.draw else {}),
-            readings={},
             seconds={"RTE": made.values["RTE"]},
             software=made.software,
             command=made.command,
-            arrays=store.arrays(made),
+            arrays=run.store.arrays(made),
         )
-        for cell in self.measurements:
-            result = results.get(cell)
-            if result is None:
-                record = record.and_read(cell.measure, None, 0.0, "it failed")
-                continue
-            why = result.values.get("refused")
-            reading = None if why is not None else reading_of(result, store)
-            record = record.and_read(cell.measure, reading, result.seconds, why or "")
-        return record
+
+
+def _taken(cell: kinds.Measurement, result: Result | None, store: Store) -> Taken:
+    if result is None:
+        return Taken(cell.measure, None, refused="it failed")
+    why = result.values.get("refused")
+    reading = reading_of(result, store) if why is None else None
+    return Taken(cell.measure, reading, result.seconds, why or "")
 
 
 def reading_of(result: Result, store: Store) -> Reading:
-    """What a finished measurement found."""
+    """The reading of a finished measurement."""
     values = result.values
     kind = Reading.kinds.get(values["reading"], Reading)
-    parts = values.get("seconds", {})  # results of 0.1.0 have none
-    return kind(
-        values["values"], store.arrays(result), about=values["about"], notes=values["notes"], seconds=parts
-    )
+    facts = {name: values.get(name, {}) for name in ("about", "notes", "seconds")}
+    return kind(values["values"], store.arrays(result), **facts)

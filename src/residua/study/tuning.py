@@ -1,50 +1,82 @@
 """Tuning: the epochs, learning rates and own settings at which a method comes nearest to Retrain in UA and TA.
 
-TA is read on a part of the training data that was left out for it (`validation.py`), never on the test data, and IDI is
+TA is read on a part of the training data that was left out for it (`validation_task`), never on the test data, and IDI is
 never looked at. The search proposes fields, and what came of them is a cell of the store. So it has nothing of its own to remember: from
 the same seed it proposes the same again, and finds in the store what an earlier run has tried.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, cast
 
-from residua.data.task import ForgetTask
-from residua.errors import InputError
-from residua.facts import Setting, TaskFacts
+import numpy as np
+import torch
+
+from residua.compare.information import idi_value
+from residua.data.task import ForgetTask, parted
+from residua.errors import Diverged, InputError
 from residua.measure import Accuracy, InformationCurve
+from residua.measure.accuracy import accuracies, accuracy
+from residua.measure.measuring import Taken, recorded
 from residua.models.classifier import Classifier, weights_digest
-from residua.study import seeding
-from residua.study.cells import Cell, Context, Measurement, Training, Unlearning
-from residua.study.computing import Conductor, How, conductor
+from residua.readings import Curve, Reading
+from residua.record import MethodFacts, Record, Setting, TaskFacts, describe
+from residua.study import cells as kinds
 from residua.study.definition import reading_of
-from residua.study.searches import WORST, Trial, idi_of, near_best, search_record
-from residua.study.store import Store
-from residua.study.trial_cells import Trying
-from residua.study.validation import SHARE, validation_task
-from residua.texts import slug
+from residua.study.executors import How
+from residua.study.schedule import Compute, computing
+from residua.study.store import Result, Store
+from residua.text import slug
 from residua.training.pretraining import Pretraining
 from residua.training.settings import described
 from residua.unlearn import Original, Retrain, Unlearner
+
+SHARE = 0.1
+
+
+def validation_task(task: ForgetTask, share: float = SHARE, seed: int = 0, part: float = 1) -> ForgetTask:
+    """The same request on less data: `share` of each class's training examples is left out and becomes the test data.
+
+    Neither Original nor Retrain of this task sees them, and the real test data are not part of it. Of forgotten
+    classes they are `forget_test`. Random samples to be forgotten stay as they are. Only `part` of each class's
+    other training examples is used, so that a search costs less; validation data are as many as without.
+    """
+    if not 0 < share < 1:
+        raise InputError(f"the validation share is {share:g}, expected above 0 and below 1")
+    if not 0 < part <= 1:
+        raise InputError(f"the part of the training data is {part:g}, expected above 0 and up to 1")
+    number = kinds.derived_seed("validation", seed)
+    retain, test = parted(task.retain, share, number)
+    if task.scenario == "class":
+        forget, forget_test = parted(task.forget, share, number)
+    else:
+        forget, forget_test = task.forget, task.retain.subset(torch.arange(0))
+    if part < 1:
+        retain, forget = (
+            parted(split, part, kinds.derived_seed("part", seed))[1] for split in (retain, forget)
+        )
+    return replace(task, retain=retain, test=test, forget=forget, forget_test=forget_test)
+
 
 # Proposals that are made at once, however many workers there are, so that the search does not depend on them.
 AT_ONCE = 4
 TASK = "tuned"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Range:
-    """Where the values of one field are drawn from, log-uniformly: ten epochs rather than nine say little."""
+    """The range that one field is drawn from, log-uniformly: ten epochs rather than nine say little."""
 
     low: float
     high: float
     whole: bool
 
-    def holds(self, value: float) -> bool:
-        return self.low <= value <= self.high
+    def holds(self, value: float | None) -> bool:
+        """Whether a search may try this value; None, a value that the method works out itself, is not tried."""
+        return value is not None and self.low <= value <= self.high
 
     def drawn(self, trial: Any, name: str) -> float:
         if self.whole:
@@ -58,22 +90,19 @@ def gap(values: Mapping[str, float], reference: Mapping[str, float]) -> float:
 
 
 def ranges(
-    method: Unlearner,
-    epochs: int | None = None,
-    low: float | None = None,
-    high: float | None = None,
+    method: Unlearner, epochs: int | None = None, low: float | None = None, high: float | None = None
 ) -> dict[str, Range]:
-    """Where each field that says that it may be tuned is drawn from.
+    """The range of each field that may be tuned.
 
     `epochs` is the most that a field of whole numbers may be, `low` and `high` bound the others; None leaves that
     to the field.
     """
     by_field = {}
-    for name, field in described(type(method)).items():
-        if field.setting.tune is None:
+    for name, each in described(type(method)).items():
+        if each.setting.tune is None:
             continue
-        least, most = field.setting.tune
-        if field.whole:
+        least, most = each.setting.tune
+        if each.whole:
             by_field[name] = Range(least, most if epochs is None else epochs, True)
         else:
             by_field[name] = Range(least if low is None else low, most if high is None else high, False)
@@ -88,17 +117,17 @@ def ranges(
     return by_field
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Start:
-    """Original and Retrain are trained: what `network` (arguments of `networks.build`) and `pretraining` give."""
+    """Original and Retrain are trained, from `network` (arguments of `networks.build`) by `pretraining`."""
 
     network: Mapping[str, Any]
     pretraining: Pretraining
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Given:
-    """Original is there, and so is what Retrain reaches: its UA and TA, both without the validation data."""
+    """Original is given, and so are the UA and TA of Retrain, both without the validation data."""
 
     original: Classifier
     reference: Mapping[str, float]
@@ -123,88 +152,90 @@ def tune(
     report: Callable[[Trial], None] = lambda trial: None,
     **how: Any,
 ) -> list[Trial]:
-    """`trials` choices, best first.
+    """The trials of a search for the method's settings, best first.
 
-    The method's own values come first, where they are in range: nobody should end with less. The others are drawn
-    from the `ranges` of its fields by Optuna's TPE. TA is that of the `validation` share of the training data, which no
-    model sees; `part` of the others is used. `choices` are tried instead of new ones: the best of an earlier search
-    on less data. With `measure` models are kept, and when the search is over the IDI of all choices within one point of
-    the best is read. Everything is kept in `out`, finished trials too, and `out/records` has a record of the
-    search. `how` are the fields of `computing.How`.
+    The method's own values come first, where they are in range: nobody should end with less. The others are drawn by
+    Optuna's TPE. Finished trials are kept in `out`, and `out/records` has a record of the search.
+
+    Args:
+        method, task: The method and the forgetting task.
+        start: Training of Original and Retrain, or an Original with the UA and TA of its Retrain.
+        out: Folder of the store and of the record.
+        trials: Number of choices.
+        epochs: Maximum of fields that are whole numbers; None leaves it to the field.
+        low, high: Bounds of the other fields.
+        seed: Seed of Original and of the search.
+        validation: Fraction of the training data that no model sees, on which TA is read.
+        part: Fraction of the other training data that is used.
+        choices: Choices to try instead of new ones: the best of an earlier search on less data.
+        measure: Reads, after the search, the IDI of all choices within one point of the best.
+        scale: Name of the scale, for the record.
+        report: Called with each trial.
+        how: Fields of `executors.How`: jobs, device, tell, ...
     """
-    if trials < 1:
-        raise InputError(f"{trials} trials were asked for, but a search needs at least one; write 1 or more")
-    if measure is not None and isinstance(start, Given):
-        raise InputError("IDI of settings needs Retrain itself; let Original and Retrain be trained")
+    _check(trials, measure, start)
     drawn_from = ranges(method, epochs, low, high)
     search = None if choices is not None else _search(method, drawn_from, seed)
     task = validation_task(task, validation, part=part)
-    options = _counting(How(**how), trials + (3 if isinstance(start, Start) else 0))
-    given = start.original if isinstance(start, Given) else None
-    context = Context({TASK: task}, options.device, original=given)
-    with conductor(Path(out), context, context.task_facts(), options) as compute:
-        trying = _Trials(method, start, seed, compute, keep=measure is not None)
-        if search is None:
-            tried = [trial for trial in trying(list(choices or ())) if trial is not None]
-            for trial in tried:
-                report(trial)
-        else:
-            tried = _searched(search, trying, drawn_from, trials, report)
-        tried.sort(key=lambda trial: trial.gap)
-        if measure is not None:
-            tried = trying.read(tried, measure, Store(Path(out), options.tell))
+    # Progress is out of all cells that the search will make, not of those that are asked for so far; IDI comes on top.
+    options, total = How(**how), trials + (3 if isinstance(start, Start) else 0)
+    count = options.progress
+    options = replace(options, progress=lambda step: count(replace(step, total=max(total, step.total))))
+    context = kinds.Context({TASK: task}, options.device, original=getattr(start, "original", None))
+    with computing(Path(out), context, options) as compute:
+        trying = _Trials(method, start, seed, compute, keep=measure is not None, report=report)
+        every = trying(choices) if choices is not None else _searched(search, trying, drawn_from, trials)
+        tried = sorted((trial for trial in every if trial is not None), key=lambda trial: trial.gap)
+        tried = tried if measure is None else trying.read(tried, measure)
     setting = Setting(scale=scale, network=dict(trying.network), task=TaskFacts(**task.manifest()))
-    record = search_record(method, tried, setting, trying.aim, seed, options.command)
-    if record is not None:
-        record.write(Path(out) / "records")
+    if tried:
+        search_record(method, tried, setting, trying.aim, seed, options.command).write(Path(out) / "records")
     for name, why in trying.failures.items():
         options.tell(f"{name} failed: {why}; the same command tries it again")
     return tried
 
 
-def _counting(options: How, total: int) -> How:
-    """Progress out of all cells that the search will make, not of those that are asked for so far; IDI comes on top."""
-    whole = options.progress
-    return dataclasses.replace(
-        options, progress=lambda step: whole(dataclasses.replace(step, total=max(total, step.total)))
-    )
+def _check(trials: int, measure: InformationCurve | None, start: Start | Given) -> None:
+    if trials < 1:
+        raise InputError(f"{trials} trials were asked for, but a search needs at least one; write 1 or more")
+    if measure is not None and isinstance(start, Given):
+        raise InputError("IDI of settings needs Retrain itself; let Original and Retrain be trained")
 
 
 def _searched(
-    search: Any,
-    trying: _Trials,
-    drawn_from: Mapping[str, Range],
-    trials: int,
-    report: Callable[[Trial], None],
-) -> list[Trial]:
-    """What came of so many proposals, a few at a time, in the order in which they were made."""
-    tried: list[Trial] = []
-    asked = 0
-    while asked < trials:
-        some = [search.ask() for _ in range(min(AT_ONCE, trials - asked))]
-        asked += len(some)
+    search: Any, trying: _Trials, drawn_from: Mapping[str, Range], trials: int
+) -> Iterator[Trial | None]:
+    """The trials of so many proposals, a few at a time, in the order in which they were made."""
+    from optuna.trial import TrialState
+
+    for first in range(0, trials, AT_ONCE):
+        some = [search.ask() for _ in range(min(AT_ONCE, trials - first))]
         fields = [{name: each.drawn(one, name) for name, each in drawn_from.items()} for one in some]
         for one, trial in zip(some, trying(fields), strict=True):
             if trial is None:
-                search.tell(one, state=_failed())
-                continue
-            search.tell(one, trial.gap)
-            report(trial)
-            tried.append(trial)
-    return tried
+                search.tell(one, state=TrialState.FAIL)
+            else:
+                search.tell(one, trial.gap)
+            yield trial
 
 
 class _Trials:
     """Makes choices into cells and cells into trials; those of earlier calls stay part of the run."""
 
     def __init__(
-        self, method: Unlearner, start: Start | Given, seed: int, compute: Conductor, keep: bool
+        self,
+        method: Unlearner,
+        start: Start | Given,
+        seed: int,
+        compute: Compute,
+        keep: bool,
+        report: Callable[[Trial], None],
     ) -> None:
-        self.method, self.start, self.seed, self.compute, self.keep = method, start, seed, compute, keep
+        self.method, self.seed, self.compute, self.keep, self.report = method, seed, compute, keep, report
         self.failures: dict[str, str] = {}
         self._tried = 0
-        self._cells: list[Cell] = []
-        self._parents: tuple[Training, ...] = ()
+        self._cells: list[kinds.Cell] = []
+        self._parents: tuple[kinds.Training, ...] = ()
         if isinstance(start, Given):
             self.network = start.original.architecture
             self._weights: str | None = weights_digest(start.original)
@@ -215,17 +246,11 @@ class _Trials:
 
     def _reached(self, start: Start) -> Mapping[str, float]:
         """Train Original and Retrain; UA and TA of the latter."""
-        training = Training(
-            f"seed{self.seed}-training",
-            TASK,
-            start.network,
-            start.pretraining,
-            seeding.training(self.seed),
-        )
-        name = f"seed{self.seed}-retrain"
+        name, seed = f"seed{self.seed}-retrain", kinds.train_seed(self.seed)
+        training = kinds.Training(f"seed{seed}-training", TASK, start.network, start.pretraining, seed)
         retrain = Retrain(start.pretraining)
-        made = Unlearning(name, TASK, start.network, retrain, seeding.from_scratch(self.seed), ())
-        accuracy = Measurement(f"{name}/accuracy", Accuracy(), made)
+        made = kinds.Unlearning(name, TASK, start.network, retrain, kinds.scratch_seed(seed), ())
+        accuracy = kinds.Measurement(f"{name}/accuracy", Accuracy(), made)
         self._parents, self._cells, self._retrain = (training,), [training, made, accuracy], made
         run = self.compute(self._cells)
         for cell, why in run.failures.items():
@@ -233,8 +258,8 @@ class _Trials:
         reached: Mapping[str, float] = run.results[accuracy].values["values"]
         return reached
 
-    def __call__(self, choices: list[dict[str, Any]]) -> Iterator[Trial | None]:
-        """What came of each choice; None where it failed otherwise than by diverging."""
+    def __call__(self, choices: Sequence[dict[str, Any]]) -> Iterator[Trial | None]:
+        """The trial of each choice, reported; None where it failed otherwise than by diverging."""
         first, self._tried = self._tried, self._tried + len(choices)
         cells = [self._cell(number, fields) for number, fields in enumerate(choices, first)]
         self._cells += cells
@@ -245,30 +270,34 @@ class _Trials:
                 yield None
                 continue
             values = run.results[cell].values["values"]
-            yield Trial(number, fields, gap(values, self.aim) if values else WORST, values)
+            trial = Trial(number, fields, gap(values, self.aim) if values else WORST, values)
+            self.report(trial)
+            yield trial
 
-    def read(self, tried: list[Trial], measure: InformationCurve, store: Store) -> list[Trial]:
+    def read(self, tried: list[Trial], measure: InformationCurve) -> list[Trial]:
         """The trials, those within one point of the best with their IDI."""
         near = near_best(tried)
-        seed = seeding.unlearning(self.seed)
-        rows = {"original": Unlearning(f"seed{self.seed}-original", TASK, self.network, Original(), seed, self._parents),
+        seed = kinds.unlearn_seed(self.seed)
+        rows = {"original": kinds.Unlearning(f"seed{self.seed}-original", TASK, self.network, Original(), seed, self._parents),
                 "retrain": self._retrain}  # fmt: skip
         rows |= {str(trial.number): self._cell(trial.number, trial.fields) for trial in near}
-        asked = {key: Measurement(f"{row.name}/{measure.label}", measure, row) for key, row in rows.items()}
+        asked = {
+            key: kinds.Measurement(f"{row.name}/{measure.label}", measure, row) for key, row in rows.items()
+        }
         run = self.compute([*self._cells, *rows.values(), *asked.values()])
         self.failures |= {cell.name: why for cell, why in run.failures.items()}
         curves = {
-            key: reading_of(run.results[cell], store)
+            key: reading_of(run.results[cell], run.store)
             for key, cell in asked.items()
             if cell in run.results and "refused" not in run.results[cell].values
         }
         values = idi_of(curves)
-        return [dataclasses.replace(trial, idi=values.get(str(trial.number))) for trial in tried]
+        return [replace(trial, idi=values.get(str(trial.number))) for trial in tried]
 
     def _cell(self, number: int, fields: dict[str, Any]) -> Trying:
         name = f"seed{self.seed}-{slug(self.method.label)}-trial{number}"
-        chosen = dataclasses.replace(self.method, **fields)  # type: ignore[type-var]
-        seed = seeding.unlearning(self.seed)
+        chosen = replace(self.method, **fields)  # type: ignore[type-var]
+        seed = kinds.unlearn_seed(self.seed)
         return Trying(
             name, TASK, self.network, chosen, seed, self._parents, weights=self._weights, keep=self.keep
         )
@@ -284,7 +313,9 @@ def _search(method: Unlearner, drawn_from: Mapping[str, Range], seed: int) -> An
     except ImportError as error:
         raise InputError("tuning needs Optuna; install it with: pip install 'residua[tune]'") from error
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    sampler = optuna.samplers.TPESampler(seed=seeding.search(seed), n_startup_trials=AT_ONCE)
+    sampler = optuna.samplers.TPESampler(
+        seed=kinds.derived_seed("search", kinds.train_seed(seed)) % 2**32, n_startup_trials=AT_ONCE
+    )
     search = optuna.create_study(sampler=sampler)
     own = {name: getattr(method, name) for name in drawn_from}
     if all(drawn_from[name].holds(value) for name, value in own.items()):
@@ -292,7 +323,195 @@ def _search(method: Unlearner, drawn_from: Mapping[str, Range], seed: int) -> An
     return search
 
 
-def _failed() -> Any:
-    from optuna.trial import TrialState
+@dataclass(frozen=True, eq=False)
+class Trying(kinds.Unlearning):
+    """An unlearning whose UA and TA are read at once; `weights` are those of an Original that was not trained here.
 
-    return TrialState.FAIL
+    That a choice diverges is an answer, and as lasting as any other. The model is kept only where `keep` says so: most
+    choices are never looked at again. What is measured of one that was not kept makes it again.
+    """
+
+    kind: ClassVar[str] = "trial"
+
+    weights: str | None = None
+    keep: bool = field(default=False, kw_only=True)
+
+    def inputs(self, context: kinds.Context, parents: Sequence[Result]) -> dict[str, Any]:
+        about = super().inputs(context, parents) | {"read": [kinds.REVISIONS["measure"], 2]}
+        return about if self.weights is None else about | {"original": self.weights}
+
+    def run(self, context: kinds.Context, store: Store, parents: Sequence[Result]) -> kinds.Output:
+        task = context.tasks[self.task]
+        try:
+            model, spent = self.make(context, store, parents)
+        except Diverged as error:
+            return kinds.Output({"values": {}, "diverged": str(error)})
+        # RA is not looked at, and of the three it costs the most.
+        values = accuracies({"forget": accuracy(model, task.forget), "test": accuracy(model, task.test)})
+        return kinds.Output(kinds.kept(store, model, keep=self.keep) | {"values": values, "RTE": spent})
+
+    def original(self, context: kinds.Context, store: Store, parents: Sequence[Result]) -> Classifier:
+        return super().original(context, store, parents) if context.original is None else context.original
+
+
+# Gap of a run that diverged; no gap between fractions is larger.
+WORST = 2.0
+# Settings whose gaps differ by no more than one point are as good as each other.
+POINT = 0.01
+LABEL = "search"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One choice of fields and its outcome; `values` are empty where it diverged."""
+
+    number: int
+    fields: dict[str, Any]
+    gap: float
+    values: dict[str, float]
+    idi: float | None = None  # read after the search, where it was asked for
+
+
+def near_best(tried: Sequence[Trial]) -> list[Trial]:
+    """The trials whose gap is within one point of the least."""
+    known = [trial for trial in tried if trial.values]
+    least = min((trial.gap for trial in known), default=WORST)
+    return [trial for trial in known if trial.gap <= least + POINT]
+
+
+def idi_of(curves: Mapping[str, Reading]) -> dict[str, float]:
+    """IDI of each curve but `original` and `retrain`, which are 1 and 0; those that are undetermined are left out."""
+    ends = {"original", "retrain"}
+    if not ends <= curves.keys():
+        return {}
+    original, reference = (cast(Curve, curves[end]) for end in ("original", "retrain"))
+    read = {
+        key: idi_value(cast(Curve, curve), original=original, reference=reference)
+        for key, curve in curves.items()
+        if key not in ends
+    }
+    return {key: value for key, value in read.items() if value is not None}
+
+
+def search_name(method: Any, seed: int) -> str:
+    """The name of the record of a search."""
+    return f"search-seed{seed}-{slug(method.label)}"
+
+
+def search_record(
+    method: Any, tried: Sequence[Trial], setting: Setting, aim: Mapping[str, float], seed: int, command: str
+) -> Record:
+    """Everything that was tried: fields, UA, TA and gap of each trial in the order of the search.
+
+    `readings` has the best, Retrain's UA and TA, and how many were tried. The method's fields are the best's.
+    """
+    in_order = sorted(tried, key=lambda trial: trial.number)
+    best = min(tried, key=lambda trial: trial.gap)
+    missing = float("nan")
+    arrays = {
+        "number": np.array([trial.number for trial in in_order]),
+        "gap": np.array([trial.gap for trial in in_order]),
+        **{name: np.array([trial.values.get(name, missing) for trial in in_order]) for name in ("UA", "TA")},
+        **{f"field {name}": np.array([trial.fields[name] for trial in in_order]) for name in best.fields},
+    }
+    if any(trial.idi is not None for trial in in_order):
+        arrays["IDI"] = np.array([missing if trial.idi is None else trial.idi for trial in in_order])
+    values = {"gap": best.gap, "trials": len(tried), **{f"Retrain.{n}": float(aim[n]) for n in ("UA", "TA")}}
+    whole = describe(replace(method, **best.fields))
+    return recorded(
+        search_name(method, seed),
+        [Taken(_Search(), Reading(values | best.values, arrays))],
+        method=MethodFacts(**whole),
+        setting=setting,
+        seeds={"training": seed},
+        command=command,
+    )
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The search, as a record keeps a measure."""
+
+    label = LABEL
+
+
+def _tried(record: Record) -> list[Trial]:
+    """The trials of a search in the order of their record."""
+    arrays = record.read_with(LABEL).arrays
+    names = [name for name in arrays if name.startswith("field ")]
+    return [
+        Trial(
+            number=place,
+            fields={name.removeprefix("field "): arrays[name][place].item() for name in names},
+            gap=float(gap),
+            values={} if np.isnan(ta) else {"TA": float(ta)},
+            idi=None if np.isnan(idi) else float(idi),
+        )
+        for place, (gap, ta, idi) in enumerate(
+            zip(
+                arrays["gap"],
+                arrays["TA"],
+                arrays.get("IDI", np.full(len(arrays["gap"]), np.nan)),
+                strict=True,
+            )
+        )
+    ]
+
+
+def best_choices(record: Record, method: Unlearner, number: int) -> list[dict[str, Any]]:
+    """The fields of the `number` best trials of an earlier search, best first; those that diverged are none."""
+    if LABEL not in record.readings or record.method.label != method.label:
+        raise InputError(
+            f"{record.name} is not a search of {method.label}; give the record that residua tune wrote, or its folder"
+        )
+    arrays = record.read_with(LABEL).arrays
+    names = {name.removeprefix("field ") for name in arrays if name.startswith("field ")}
+    notes = {name: each.setting for name, each in described(type(method)).items() if each.setting.tune}
+    if not {"gap", "TA"} <= arrays.keys() or not names or not notes.keys() >= names:
+        raise InputError(
+            f"{record.name} does not hold the choices of a search of {method.label} by its settings "
+            f"{', '.join(notes)}; search again"
+        )
+    known = [trial for trial in _tried(record) if trial.values and np.isfinite(trial.gap)]
+    if not known:
+        raise InputError(
+            f"every choice of {record.name} diverged; search {method.label} again with lower rates"
+        )
+    best = [trial.fields for trial in sorted(known, key=lambda trial: trial.gap)[:number]]
+    for name in names:
+        if not all(notes[name].allows(fields[name]) for fields in best):
+            raise InputError(
+                f"{record.name} has a field {name} that is not {notes[name].expectation()}; search again"
+            )
+    return best
+
+
+@dataclass(frozen=True)
+class SettingsRange:
+    """A method's IDI over all settings within one point of its best gap: from the least to the most, of how many."""
+
+    method: str
+    trials: int
+    gap: float
+    near: int
+    low: float | None
+    high: float | None
+    chosen: float | None
+
+
+def idi_range(record: Record) -> SettingsRange | None:
+    """From the record of a search; None for any other record. IDI is None where it was not read."""
+    if LABEL not in record.readings:
+        return None
+    tried = _tried(record)
+    near = near_best(tried)
+    read = [trial.idi for trial in near if trial.idi is not None]
+    return SettingsRange(
+        method=record.method.label,
+        trials=len(tried),
+        gap=min(trial.gap for trial in tried),
+        near=len(near),
+        low=min(read, default=None),
+        high=max(read, default=None),
+        chosen=min(near, key=lambda trial: trial.gap).idi if near else None,
+    )

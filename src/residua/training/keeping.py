@@ -1,6 +1,6 @@
-"""Keeping: a long training writes down where it is, and goes on from there bit-identically.
+"""Keeping: a long training saves its state, and resumes from it bit-identically.
 
-Whoever runs trainings inside `kept_at(path)` gets this for nothing: every few minutes, at the end of an epoch, model,
+Trainings inside `kept_at(path)` do so by themselves: every few minutes, at the end of an epoch, model,
 optimizer, random state and history are written to a safetensors file; the next run inside the same path begins after
 the last kept epoch. A method may train in several phases. Each that asks for a `keeper` has a file of its own, and one
 that took more than a moment is kept at its end too, so that the next run skips it. The files belong to one run: the
@@ -82,7 +82,7 @@ class Keeper:
                 if isinstance(value, Tensor):
                     tensors[f"optimizer.{i}.{name}"] = _plain(value)
         tensors["random"] = torch.get_rng_state()
-        if torch.cuda.is_available():
+        if torch.cuda.is_initialized():
             tensors |= {f"random.{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
         about = {KEY: json.dumps({"history": history})}
         write_atomically(self.path, lambda part: save_file(tensors, part, metadata=about))
@@ -123,7 +123,7 @@ def kept_at(path: Path, every: float = EVERY) -> Iterator[None]:
 
 @contextlib.contextmanager
 def unkept() -> Iterator[None]:
-    """The trainings in the body begin at the beginning, for whoever wants to see all of them."""
+    """The trainings in the body begin at the beginning, for callers that follow all of it."""
     token = _phases.set(None)
     try:
         yield
@@ -132,7 +132,7 @@ def unkept() -> Iterator[None]:
 
 
 def keeper() -> Keeper | None:
-    """Where the next training of the body that this runs in keeps its state; None where nobody keeps any."""
+    """The keeper of the next training, inside a body of `kept_at`; None outside."""
     phases = _phases.get()
     return phases.next() if phases else None
 

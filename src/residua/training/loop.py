@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from residua.device import Precision, autocast, keep_memory, keeps_channels_last, safe_kernels
+from residua.device import (
+    Precision,
+    autocast,
+    exact_float32,
+    keep_memory,
+    keeps_channels_last,
+    resolve_precision,
+    safe_kernels,
+)
 from residua.errors import Diverged, InputError
 from residua.models.classifier import keep_frozen
 from residua.training.keeping import Keeper
-from residua.training.schedules import Schedule, rate
+from residua.training.optimizers import SGD, Adam
+from residua.training.settings import OptimizerName, Schedule
 
 Loss = Callable[..., Tensor]
 
 
 class BatchSource(Protocol):
-    """What `descend` runs through once an epoch; `Split.batches(...)` is one."""
+    """Batches that `descend` passes over once an epoch; `Split.batches(...)` is one."""
 
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Any]: ...
@@ -32,7 +41,7 @@ class BatchSource(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Tick:
-    """How far a training is; sent to every watcher after each step."""
+    """Progress of a training, sent to every watcher after each step."""
 
     model: nn.Module
     epoch: int
@@ -55,8 +64,9 @@ _watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
 def watching(watcher: Watcher) -> Iterator[None]:
     """Every `descend` inside the body reports to `watcher`: progress bars, trajectories.
 
-    A watcher may look at `tick.model`, which is best done when `tick.epoch_done`: the mode and the random
-    state are put back as they were, so that watching changes nothing.
+    Args:
+        watcher: Called with a `Tick` after each step. It may look at `tick.model`, preferably when `tick.epoch_done`;
+            the mode and the random state are restored, so that watching changes nothing.
     """
     token = _watchers.set((*_watchers.get(), watcher))
     try:
@@ -68,7 +78,7 @@ def watching(watcher: Watcher) -> Iterator[None]:
 @contextlib.contextmanager
 def unwatched() -> Iterator[None]:
     """No `descend` inside the body reports to anybody: critics and attackers are fitted by the dozen on the way to
-    one number, and whoever follows a training does not mean theirs."""
+    one number, and a watcher of a training does not mean theirs."""
     token = _watchers.set(())
     try:
         yield
@@ -78,9 +88,14 @@ def unwatched() -> Iterator[None]:
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Same seed, same machine: same numbers. The generator's state is restored afterwards."""
+    """Same seed, same machine: same numbers. The generator's state is restored afterwards.
+
+    Args:
+        seed: Any integer of 64 bits, for all of PyTorch's generators.
+    """
     state = torch.get_rng_state()
-    gpu = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    # A driver that nobody uses yet stays untouched: forked processes could not use it any more.
+    gpu = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     deterministic = torch.backends.cudnn.deterministic
     if not -(2**63) <= seed < 2**63:
         raise InputError(f"seed {seed} does not fit into 64 bits; choose a smaller one")
@@ -95,8 +110,52 @@ def seeded(seed: int) -> Iterator[None]:
             torch.cuda.set_rng_state_all(gpu)
 
 
+def optimizer_for(
+    name: OptimizerName, parameters: Iterable[nn.Parameter], lr: float, momentum: float, weight_decay: float
+) -> torch.optim.Optimizer:
+    """SGD with momentum and weight decay, or Adam, which has neither here."""
+    if name == "adam":
+        return Adam(parameters, lr=lr)
+    return SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay)
+
+
 def cross_entropy(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(model(x), y)
+
+
+# Epochs after which the schedule `steps` divides the rate by ten, as in the public code of SCRUB.
+STEPS = (3, 5, 9)
+
+
+def rate(
+    schedule: Schedule, done: float, warmup: float = 0.0, *, epochs: float = 1.0, floor: float = 0.0
+) -> float:
+    """The factor on the learning rate when `done` of `epochs` epochs are over.
+
+    It rises linearly during `warmup`, a fraction of the training. Then
+
+        constant    it stays at 1;
+        cosine      it falls to `floor` as c(t) = floor + (1 - floor) (1 + cos(pi t)) / 2, step by step;
+        restarts    it falls so over 1, then 2, 4, 8, ... epochs and begins at 1 each time, epoch by epoch: the first
+                    three epochs have c(0), c(0), c(1/2);
+        steps       it is a tenth after the third epoch, a hundredth after the fifth, a thousandth after the ninth.
+    """
+    progress, whole = done / epochs, int(done)
+    if schedule not in get_args(Schedule):
+        names = get_args(Schedule)
+        raise InputError(f"schedule {schedule!r} is unknown; choose {', '.join(names[:-1])} or {names[-1]}")
+    if progress < warmup:
+        return progress / warmup
+    if schedule == "constant":
+        return 1.0
+    if schedule == "steps":
+        return float(0.1 ** sum(whole >= step for step in STEPS))
+    if schedule == "restarts":
+        length = 1 << ((whole + 1).bit_length() - 1)
+        fallen = (whole + 1 - length) / length
+    else:
+        fallen = (progress - warmup) / (1 - warmup)
+    return floor + (1 - floor) * (1 + math.cos(math.pi * fallen)) / 2
 
 
 # The factor on the learning rate after so many epochs, the running one in parts.
@@ -118,27 +177,24 @@ def descend(
     at_epoch: Callable[[int], None] | None = None,
     keep: Keeper | None = None,
 ) -> list[float]:
-    """Minimise `loss(model, *batch)` by `optimizer` for `epochs` passes over `batches`, in place.
+    """Minimise `loss(model, *batch)` in place and return the mean loss of each epoch.
 
-    Returns the mean loss of each epoch. The model trains on the device it is on, in
-    channels-last, and is handed back in eval mode. Parts that are frozen stay in eval mode all the
-    time. `clip` bounds the norm of the gradient; `after_step` runs after each update, for methods
-    that hold some weights in place, and `at_epoch` before each epoch with its number, for losses that change.
-    `schedule` is a name, or what is left of one where another training came before. `keep` saves the state now
-    and then, and resumes from what it finds. A loss that is not finite is `Diverged`.
+    The model is in eval mode afterwards; frozen parts stay so all the time. A loss that is not finite is `Diverged`.
+
+    Args:
+        batches: Source of batches, passed over once in each of the `epochs`.
+        optimizer: Optimizer of the parameters that learn; the schedule scales its learning rates.
+        schedule: Name of a schedule, or a function from epochs done to the factor on the learning rate.
+        warmup: Fraction of the training in which the learning rate rises linearly.
+        clip: Largest norm of the gradient.
+        after_step: Called after each update, for methods that hold some weights in place.
+        at_epoch: Called with its number before each epoch, for losses that change.
+        keep: Saves the state now and then, and resumes from a saved one.
     """
-    if epochs < 0:
-        raise InputError(f"epochs is {epochs}, expected 0 or more")
-    if not len(batches):
-        raise InputError("there is nothing to train on: the data give no batch; choose a larger set")
-    device = next(model.parameters()).device
-    if device.type == "cpu":
-        keep_memory()
-    if keeps_channels_last(model):
-        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    _prepare(model, batches, epochs)
     course = schedule if callable(schedule) else partial(rate, schedule, warmup=warmup, epochs=epochs)
     base_rates = [group["lr"] for group in optimizer.param_groups]
-    steps = len(batches)
+    device, steps = next(model.parameters()).device, len(batches)
     history = keep.restore(model, optimizer) if keep else []
     for epoch in range(len(history) + 1, epochs + 1):
         keep_frozen(model.train())
@@ -165,6 +221,18 @@ def descend(
     return history
 
 
+def _prepare(model: nn.Module, batches: BatchSource, epochs: int) -> None:
+    """Refuse a training of nothing, and put the model into the layout in which it trains fastest."""
+    if epochs < 0:
+        raise InputError(f"epochs is {epochs}, expected 0 or more")
+    if not len(batches):
+        raise InputError("there is nothing to train on: the data give no batch; choose a larger set")
+    if next(model.parameters()).device.type == "cpu":
+        keep_memory()
+    if keeps_channels_last(model):
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
 def _set_rates(optimizer: torch.optim.Optimizer, rates: list[float]) -> None:
     for group, value in zip(optimizer.param_groups, rates, strict=True):
         group["lr"] = value
@@ -180,8 +248,9 @@ def _step(
 ) -> Tensor:
     """One update; the loss before it."""
     optimizer.zero_grad(set_to_none=True)
-    with safe_kernels(model):
-        with autocast(precision, next(model.parameters()).device):
+    device = next(model.parameters()).device
+    with safe_kernels(model), exact_float32(resolve_precision(precision, device), device):
+        with autocast(precision, device):
             value = loss(model, *batch)
         value.backward()
     if clip is not None:

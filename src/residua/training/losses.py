@@ -36,15 +36,15 @@ def distillation(student: Tensor, teacher: Tensor, temperature: float = 1.0) -> 
     return temperature**2 * kl_divergence(student.float() / temperature, target)
 
 
-def supervised_contrastive(z: Tensor, y: Tensor, temperature: float) -> Tensor:
+def supervised_contrastive(z: Tensor, y: Tensor, temperature: float, normalise: bool = True) -> Tensor:
     """SupCon (Khosla et al. 2020): samples of one label are drawn together, all others pushed away.
 
         mean_i  1/|P(i)| sum_{p in P(i)} -log( exp(z_i z_p / t) / sum_{a != i} exp(z_i z_a / t) )
 
-    with z on the unit sphere and P(i) the other samples of i's label. Anchors without a positive
+    with z on the unit sphere (unless `normalise` is off) and P(i) the other samples of i's label. Anchors without a positive
     have no loss and are left out of the mean; where none has one the loss is 0.
     """
-    z = F.normalize(z.float(), dim=1)
+    z = F.normalize(z.float(), dim=1) if normalise else z.float()
     itself = torch.eye(len(z), dtype=torch.bool, device=z.device)
     # In bfloat16, which autocast takes for products, cosines are off by up to 0.002; a temperature of 0.07 makes that 0.03.
     with torch.autocast(z.device.type, enabled=False):

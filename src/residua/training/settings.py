@@ -1,4 +1,4 @@
-"""Settings that describe themselves: what a field means, which values it may have, and how `tune` may vary it.
+"""Settings that describe themselves: the meaning of a field, its allowed values, and the range that `tune` searches.
 
     lr: Annotated[float, Rate("Learning rate.")] = 1e-3
 
@@ -16,14 +16,14 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from residua.errors import InputError
-from residua.training.schedules import Schedule
 
+Schedule = Literal["constant", "cosine", "restarts", "steps"]
 Way = Literal["", "more", "less"]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a field says about itself.
+    """A field's note about itself.
 
     A value is at least `least` and at most `most`, or strictly `above` and `below`. `tune` is the range that a
     search may draw from, log-uniformly; None keeps the field out of searches.
@@ -71,14 +71,14 @@ class Epochs(Setting):
 
 @dataclass(frozen=True)
 class Count(Setting):
-    """How many of something; at least one, unless the field says otherwise."""
+    """A number of things; at least one, unless the field says otherwise."""
 
     least: float = 1
 
 
 @dataclass(frozen=True)
 class Share(Setting):
-    """A part of a whole: above 0, and up to all of it."""
+    """A fraction: above 0, and up to 1."""
 
     above: float = 0
     most: float = 1
@@ -93,7 +93,7 @@ class Weight(Setting):
 
 @dataclass(frozen=True)
 class Temperature(Setting):
-    """What logits or similarities are divided by."""
+    """Divisor of logits or similarities."""
 
     above: float = 0
 
@@ -111,6 +111,8 @@ class Seed(Setting):
 
 
 # Fields that mean the same wherever they occur.
+Passes = Annotated[int, Epochs("Passes over the data.", stronger="more")]
+LearningRate = Annotated[float, Rate("Learning rate.", stronger="more")]
 Batch = Annotated[int, Count("Samples in a step.")]
 RetainBatch = Annotated[int, Count("Retain samples in a step.")]
 ForgetBatch = Annotated[int, Count("Forget samples in a step.")]
@@ -127,6 +129,10 @@ Scheduled = Annotated[
 Labels = Literal["other", "uniform"]
 WrongLabels = Annotated[
     Labels, Choice("Classes that random labels are drawn from: other than the forgotten, or all.")
+]
+OptimizerName = Literal["sgd", "adam"]
+Optimizer = Annotated[
+    OptimizerName, Choice("Optimizer: SGD with momentum and weight decay, or Adam without.")
 ]
 Crop = Annotated[int, Weight("Black border, in pixels, of the random crop.")]
 Flip = Annotated[bool, Choice("Random horizontal flip.")]
@@ -152,7 +158,7 @@ class Described:
 
 @functools.lru_cache(maxsize=256)
 def described(kind: Any) -> dict[str, Described]:
-    """What each field of a dataclass says about itself, in the order of definition."""
+    """The note of each field of a dataclass, in the order of definition."""
     try:
         hints = get_type_hints(kind, include_extras=True)
     except Exception:  # names that only a type checker sees; types are then those of the defaults
@@ -168,7 +174,7 @@ def _described(hint: Any) -> Described:
 
 
 def check_settings(settings: object) -> None:
-    """Refuse values outside of what the fields say; a dataclass's `__post_init__`."""
+    """Refuse values that the notes do not allow; called by a dataclass's `__post_init__`."""
     kind: Any = type(settings)
     for name, field in described(kind).items():
         value = getattr(settings, name)
@@ -181,7 +187,7 @@ def check_settings(settings: object) -> None:
 
 
 def directions(method: object) -> dict[str, Way]:
-    """Which fields make a method stronger, and whether by more of them or by less."""
+    """The fields that make a method stronger, and whether more or less of them does."""
     kind: Any = type(method)
     fields_of = described(kind).items()
     return {name: field.setting.stronger for name, field in fields_of if field.setting.stronger}

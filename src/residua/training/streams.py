@@ -14,9 +14,16 @@ from residua.training.loop import BatchSource
 from residua.training.settings import Labels
 
 
-def shuffled(split: Split, batch: int, device: torch.device, crop: int, flip: bool) -> Batches:
-    """Whole batches in a fresh order each epoch, cropped and flipped."""
-    return split.batches(batch, shuffle=True, augment=Augmentation(crop, flip), drop_last=True, device=device)
+def shuffled(
+    split: Split, batch: int, device: torch.device, crop: int, flip: bool, keep_last: bool = False
+) -> Batches:
+    """Batches in a fresh order each epoch, cropped and flipped; the last, smaller one is dropped or kept.
+
+    Forget sets keep theirs, as in public code: they are small, and a dropped batch may be half of an epoch. A batch of
+    a single sample is never kept, because BatchNorm cannot learn from it.
+    """
+    drop = not keep_last or len(split) % batch == 1
+    return split.batches(batch, shuffle=True, augment=Augmentation(crop, flip), drop_last=drop, device=device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +75,8 @@ class Contrasted:
     """Whole batches in a fresh order each epoch, for losses that compare the samples of a batch.
 
     With `views` = 2 each sample is there twice, cropped and flipped apart. With `balanced` the
-    classes take turns, so that a batch holds as many of each as there are left.
+    classes take turns, so that a batch holds as many of each as there are left. With `keep_last` the last, smaller
+    batch is kept.
     """
 
     split: Split
@@ -78,6 +86,7 @@ class Contrasted:
     flip: bool
     views: int = 1
     balanced: bool = False
+    keep_last: bool = False
 
     def __len__(self) -> int:
         return len(self._stream(self.split, self.batch))
@@ -90,7 +99,7 @@ class Contrasted:
 
     def _stream(self, split: Split, batch: int) -> Batches:
         augment = Augmentation(self.crop, self.flip)
-        return split.batches(batch, augment=augment, drop_last=True, device=self.device)
+        return split.batches(batch, augment=augment, drop_last=not self.keep_last, device=self.device)
 
 
 def _turns(labels: Tensor) -> Tensor:
@@ -106,7 +115,7 @@ def _turns(labels: Tensor) -> Tensor:
 class Relabelled:
     """The batches of a split whose labels are drawn again each epoch, uniformly from `allowed[label]`.
 
-    `allowed` is a (classes x classes) table of which label may replace which.
+    `allowed` is a (classes x classes) table of the labels that may replace each label.
     """
 
     split: Split
@@ -124,7 +133,7 @@ class Relabelled:
         return iter(self._stream(self.split.relabel(drawn)))
 
     def _stream(self, split: Split) -> Batches:
-        return shuffled(split, self.batch, self.device, self.crop, self.flip)
+        return shuffled(split, self.batch, self.device, self.crop, self.flip, keep_last=True)
 
 
 def wrong_then_right(
@@ -142,14 +151,14 @@ def wrong_then_right(
 
 
 def other_labels(classes: int, forgotten: tuple[int, ...]) -> Tensor:
-    """Which label may replace which: any but its own, and none that is to be forgotten."""
+    """Table of the labels that may replace each label: any but itself and the forgotten ones."""
     allowed = ~torch.eye(classes, dtype=torch.bool)
     allowed[:, list(forgotten)] = False
     return allowed
 
 
 def wrong_labels(labels: Labels, classes: int, forgotten: tuple[int, ...]) -> Tensor:
-    """Which label may replace which: `other_labels`, or any label any other and itself too (`uniform`)."""
+    """Table of the labels that may replace each label: `other_labels`, or all of them (`uniform`)."""
     if labels == "uniform":
         return torch.ones(classes, classes, dtype=torch.bool)
     return other_labels(classes, forgotten)

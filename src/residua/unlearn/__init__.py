@@ -11,18 +11,16 @@ from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.models.classifier import Classifier
 from residua.unlearn._traits import Traits, traits
+from residua.unlearn.anchors import Original, Random, Retrain
 from residua.unlearn.bad_teacher import BadTeacher
 from residua.unlearn.boundary import BoundaryExpand, BoundaryShrink
 from residua.unlearn.cola import Cola, ColaPlus
 from residua.unlearn.fine_tune import FineTune
-from residua.unlearn.gradient_ascent import GradientAscent
+from residua.unlearn.gradient_ascent import GradientAscent, NegativeGradient
 from residua.unlearn.head_distillation import HeadDistillation
 from residua.unlearn.l1_sparse import L1Sparse
 from residua.unlearn.last_layers import CatastrophicLast, ExactLast
-from residua.unlearn.original import Original
-from residua.unlearn.random import Random
 from residua.unlearn.random_label import RandomLabel
-from residua.unlearn.retrain import Retrain
 from residua.unlearn.saliency import Saliency
 from residua.unlearn.scrub import Scrub
 from residua.unlearn.synaptic_dampening import SynapticDampening
@@ -41,6 +39,7 @@ __all__ = [
     "GradientAscent",
     "HeadDistillation",
     "L1Sparse",
+    "NegativeGradient",
     "Original",
     "Random",
     "RandomLabel",
@@ -66,7 +65,7 @@ class Unlearner(Protocol):
 
     @property
     def label(self) -> str:
-        """What the paper prints."""
+        """The name that the paper prints."""
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier: ...
 
@@ -94,6 +93,7 @@ METHODS: tuple[Unlearner, ...] = (
     BoundaryExpand(),
     SynapticDampening(),
     Unsir(),
+    NegativeGradient(),
 )
 
 
@@ -101,7 +101,7 @@ def methods() -> dict[str, Unlearner]:
     """Every method by its label: ours, and those of installed packages and plain files (see `residua.plugins`)."""
     ours = {method.label: method for method in METHODS}
     known = {label.lower() for label in ours}
-    theirs = plugins.brought(
+    theirs = plugins.discover(
         "residua.unlearners",
         taken=lambda label: label.lower() in known or _of_any_k(label) is not None,
         fit=lambda thing: _instance(thing) is not None,
@@ -110,9 +110,12 @@ def methods() -> dict[str, Unlearner]:
 
 
 def find(label: str, **fields: Any) -> Unlearner:
-    """The method that the paper prints as `label`, ignoring case, with these hyperparameters.
+    """The method with this label and these hyperparameters.
 
-    EU and CF are there for any k. `module:Class` and `path/to/file.py:Class` name a method of your own.
+    Args:
+        label: Name that the paper prints, in upper or lower case; EU and CF take any k. `module:Class` and
+            `path/to/file.py:Class` name a method of your own.
+        fields: Hyperparameters that differ from the method's defaults.
     """
     method = _named(label) if ":" in label else _labelled(label)
     own = [field.name for field in dataclasses.fields(method)]  # type: ignore[arg-type]
@@ -142,7 +145,7 @@ def _named(label: str) -> Unlearner:
 
 
 def _instance(thing: Any) -> Unlearner | None:
-    """A method, of its class or as it is; None for what is not a method."""
+    """The method itself, or an instance of its class; None for anything else."""
     method: Any = thing() if isinstance(thing, type) and dataclasses.is_dataclass(thing) else thing
     fit = dataclasses.is_dataclass(method) and callable(method) and not isinstance(method, type)
     return method if fit and isinstance(getattr(method, "label", None), str) else None

@@ -1,13 +1,15 @@
-"""Traits: what others may rely on about a method without knowing its name."""
+"""Traits: properties of a method that others may rely on without knowing its name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from residua.roles import Role
+
 
 @dataclass(frozen=True)
 class Traits:
-    """What holds for every model that a method makes.
+    """Properties of every model that a method makes.
 
     These are the defaults. A method that differs says so by a class attribute of the same name, such as
     `from_scratch = True`; other people's methods need not say anything.
@@ -23,6 +25,8 @@ class Traits:
     guarded: bool = True
     # A checkpoint is enough to rebuild the model.
     savable: bool = True
+    # The part of its models in a study.
+    role: Role = "method"
     # The kinds of `ForgetTask` that the method can do.
     scenarios: tuple[str, ...] = ("class", "random")
 

@@ -10,46 +10,26 @@ from torch import Tensor
 
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone, freeze, reinitialise
-from residua.training.keeping import keeper
-from residua.training.loop import descend
 from residua.training.losses import distillation
-from residua.training.settings import (
-    Batch,
-    Crop,
-    Epochs,
-    Flip,
-    Rate,
-    Scheduled,
-    Share,
-    Temperature,
-    check_settings,
-)
-from residua.training.streams import shuffled
+from residua.training.settings import Batch, Share, Temperature
+from residua.unlearn._sgd import Trained
 
 
 @dataclass(frozen=True)
-class BadTeacher:
+class BadTeacher(Trained):
     """KL to a randomly drawn network on forget samples, to Original on retain samples.
 
     Both teachers are in eval mode. Batches come from all of D, or from the forget set and a random
-    `retain_share` of the retain set, which gives the forget set more weight.
+    fraction `retain_share` of the retain set, which gives the forget set more weight.
     """
 
-    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 10
-    lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 1e-5
     batch: Batch = 256
     temperature: Annotated[
         float, Temperature("Temperature of the softmax that is matched.", tune=(0.05, 4.0))
     ] = 1.0
-    retain_share: Annotated[float, Share("Share of the retain set that is used.")] = 1.0
-    schedule: Scheduled = "constant"
-    crop: Crop = 4
-    flip: Flip = True
+    retain_share: Annotated[float, Share("Fraction of the retain set that is used.")] = 1.0
 
     label = "Bad-T"
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
         model = clone(original)
@@ -65,13 +45,4 @@ class BadTeacher:
                 target = torch.where(forget[:, None] == 1, bad(x).float(), good(x).float())
             return distillation(model(x), target, self.temperature)
 
-        descend(
-            model,
-            shuffled(everything, self.batch, model.device, self.crop, self.flip),
-            loss,
-            optimizer=torch.optim.Adam(model.parameters(), lr=self.lr),
-            epochs=self.epochs,
-            schedule=self.schedule,
-            keep=keeper(),
-        )
-        return model
+        return self.descend(model, self.shuffled(model, everything, self.batch), loss)

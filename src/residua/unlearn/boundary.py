@@ -12,25 +12,13 @@ from torch import Tensor, nn
 from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.models.classifier import Classifier, clone, freeze
-from residua.training.keeping import keeper
-from residua.training.loop import Loss, descend
-from residua.training.settings import (
-    Batch,
-    Crop,
-    Epochs,
-    Flip,
-    Momentum,
-    Rate,
-    Scheduled,
-    Weight,
-    WeightDecay,
-    check_settings,
-)
-from residua.training.streams import likeliest, other_labels, shuffled
+from residua.training.settings import Batch, Weight, WeightDecay
+from residua.training.streams import likeliest, other_labels
+from residua.unlearn._sgd import Sgd
 
 
 @dataclass(frozen=True)
-class BoundaryShrink:
+class BoundaryShrink(Sgd):
     """Each forget sample is taught as the nearest class: what Original calls it after one step
     of `step` (in pixels of [0, 1]) along the sign of its gradient,
 
@@ -39,25 +27,15 @@ class BoundaryShrink:
     with pixels clamped to [0, 1].
     """
 
-    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 10
-    lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 1e-5
     batch: Batch = 64
     step: Annotated[float, Weight("Size of the adversarial step in pixels of [0, 1].")] = 0.1
-    momentum: Momentum = 0.9
     weight_decay: WeightDecay = 0.0
-    schedule: Scheduled = "constant"
-    crop: Crop = 4
-    flip: Flip = True
 
     label = "Boundary Shrink"
-    revision = 2
-
-    def __post_init__(self) -> None:
-        check_settings(self)
+    revision = 3
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
-        model = clone(original)
-        teacher = freeze(clone(original))
+        model, teacher = clone(original), freeze(clone(original))
         allowed = other_labels(task.classes, task.forgotten).to(model.device)
         # The split's pixels are normalised, and so are the step and the bounds.
         mean, std = (
@@ -77,35 +55,26 @@ class BoundaryShrink:
                 nearest = likeliest(teacher(moved), allowed[y])
             return F.cross_entropy(model(x), nearest)
 
-        _learn(self, model, task, loss)
-        return model
+        return self.descend(model, self.shuffled(model, task.forget, self.batch, keep_last=True), loss)
 
 
 @dataclass(frozen=True)
-class BoundaryExpand:
+class BoundaryExpand(Sgd):
     """The forget samples are taught as a class that did not exist, and that class is dropped afterwards."""
 
-    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 10
-    lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 1e-5
     batch: Batch = 64
-    momentum: Momentum = 0.9
     weight_decay: WeightDecay = 0.0
-    schedule: Scheduled = "constant"
-    crop: Crop = 4
-    flip: Flip = True
 
     label = "Boundary Expand"
-
-    def __post_init__(self) -> None:
-        check_settings(self)
+    revision = 2
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
-        model = clone(original)
-        head = model.head
+        head = clone(original.head)
         if not isinstance(head, nn.Linear):
             raise InputError(
                 f"Boundary Expand needs a linear head, but this one is {type(head).__name__}; choose another method"
             )
+        model = clone(original)
         # One more row of the same kind; a fresh draw is what any new class begins with.
         wide = nn.Linear(head.in_features, head.out_features + 1, bias=head.bias is not None)
         wide = wide.to(head.weight.device, head.weight.dtype)
@@ -116,26 +85,10 @@ class BoundaryExpand:
         def loss(model: Classifier, x: Tensor, y: Tensor) -> Tensor:
             return F.cross_entropy(model(x), torch.full_like(y, extra))
 
-        _learn(self, model, task, loss)
+        self.descend(model, self.shuffled(model, task.forget, self.batch, keep_last=True), loss)
         _copy(wide, head, extra)
         model.head = head
         return model
-
-
-def _learn(
-    settings: BoundaryShrink | BoundaryExpand, model: Classifier, task: ForgetTask, loss: Loss
-) -> None:
-    descend(
-        model,
-        shuffled(task.forget, settings.batch, model.device, settings.crop, settings.flip),
-        loss,
-        optimizer=torch.optim.SGD(
-            model.parameters(), lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
-        ),
-        epochs=settings.epochs,
-        schedule=settings.schedule,
-        keep=keeper(),
-    )
 
 
 @torch.no_grad()

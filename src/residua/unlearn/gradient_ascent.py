@@ -1,4 +1,4 @@
-"""GA: up the loss of the forget set, down that of the retain set (NegGrad+ of Kurmanji et al. 2023)."""
+"""GA and NegGrad: gradient ascent on the forget set, with the retain set and without it."""
 
 from __future__ import annotations
 
@@ -6,70 +6,71 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
-import torch
+import torch.nn.functional as F
+from torch import Tensor
 
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone
-from residua.training.keeping import keeper
-from residua.training.loop import descend
+from residua.training import settings
 from residua.training.losses import descent_and_ascent
-from residua.training.settings import (
-    Crop,
-    Epochs,
-    Flip,
-    ForgetBatch,
-    Momentum,
-    Rate,
-    RetainBatch,
-    Scheduled,
-    Weight,
-    WeightDecay,
-    check_settings,
-)
-from residua.training.streams import SideBySide, shuffled
+from residua.training.streams import SideBySide
+from residua.unlearn._sgd import Sgd
 
 
 @dataclass(frozen=True)
-class GradientAscent:
-    """alpha CE(retain) - (1 - alpha) CE(forget), one step for each retain batch.
+class GradientAscent(Sgd):
+    """Up the loss of the forget set, down that of the retain set (NegGrad+ of Kurmanji et al. 2023).
 
-    The forget batches are shuffled again each time they run out. The paper leaves alpha open; the
-    public code has 0.95 and 0.9999.
+    alpha CE(retain) - (1 - alpha) CE(forget), one step for each retain batch. The forget batches are shuffled again
+    each time they run out. The paper leaves alpha open; the
+    public code has 0.95 and 0.9999. Neither momentum nor weight decay, as in every public NegGrad+: momentum 0.9 would
+    make the steps ten times as long.
     """
 
-    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 10
-    lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 2e-3
-    retain_batch: RetainBatch = 64
-    forget_batch: ForgetBatch = 16
+    lr: settings.LearningRate = 2e-3
+    retain_batch: settings.RetainBatch = 64
+    forget_batch: settings.ForgetBatch = 16
     alpha: Annotated[
-        float, Weight("Weight of the retain loss; the forget loss has 1 - alpha.", most=1, tune=(0.5, 0.9999))
+        float,
+        settings.Weight(
+            "Weight of the retain loss; the forget loss has 1 - alpha.", most=1, tune=(0.5, 0.9999)
+        ),
     ] = 0.95
-    momentum: Momentum = 0.9
-    weight_decay: WeightDecay = 5e-4
-    schedule: Scheduled = "constant"
-    crop: Crop = 4
-    flip: Flip = True
+    momentum: settings.Momentum = 0.0
+    weight_decay: settings.WeightDecay = 0.0
 
     label = "GA"
-
-    def __post_init__(self) -> None:
-        check_settings(self)
+    revision = 2
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
         model = clone(original)
-        retain = shuffled(task.retain, self.retain_batch, model.device, self.crop, self.flip)
-        forget = shuffled(task.forget, self.forget_batch, model.device, self.crop, self.flip)
+        retain = self.shuffled(model, task.retain, self.retain_batch)
+        forget = self.shuffled(model, task.forget, self.forget_batch, keep_last=True)
         # Differs from the reference: forget batches are shuffled again whenever they run out; a cycle over the loader,
         # as in public code, would repeat its first pass.
-        descend(
-            model,
-            SideBySide(retain, forget),
-            partial(descent_and_ascent, alpha=self.alpha),
-            optimizer=torch.optim.SGD(
-                model.parameters(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
-            ),
-            epochs=self.epochs,
-            schedule=self.schedule,
-            keep=keeper(),
-        )
-        return model
+        return self.descend(model, SideBySide(retain, forget), partial(descent_and_ascent, alpha=self.alpha))
+
+
+@dataclass(frozen=True)
+class NegativeGradient(Sgd):
+    """Up the loss of the forget set, and nothing else (Golatkar et al. 2020).
+
+    -CE(forget). It needs no retain data, and nothing holds the rest of the model in place.
+
+    The paper's GA is NegGrad+, which descends on the retain set as well (`GradientAscent`). Momentum and weight decay are
+    those of OPTML-Group/Unlearn-Saliency, which calls this method GA.
+    """
+
+    epochs: Annotated[int, settings.Epochs("Passes over the forget set.", stronger="more")] = 5
+    lr: settings.LearningRate = 1e-4
+    batch: settings.Batch = 64
+
+    label = "NegGrad"
+
+    def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
+        model = clone(original)
+
+        def ascent(model: Classifier, x: Tensor, y: Tensor) -> Tensor:
+            return -F.cross_entropy(model(x), y)
+
+        return self.descend(model, self.shuffled(model, task.forget, self.batch, keep_last=True), ascent)

@@ -5,33 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-import torch
 from torch import nn
 
 from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.models.classifier import Classifier, clone, freeze, reinitialise, thaw
-from residua.training.keeping import keeper
-from residua.training.loop import descend
-from residua.training.schedules import rate
-from residua.training.settings import (
-    Batch,
-    Count,
-    Crop,
-    Epochs,
-    Flip,
-    Momentum,
-    Rate,
-    Scheduled,
-    Weight,
-    WeightDecay,
-    check_settings,
-)
-from residua.training.streams import shuffled
+from residua.training import settings
+from residua.training.loop import rate
+from residua.unlearn._sgd import Sgd
 
 
 @dataclass(frozen=True)
-class ExactLast:
+class ExactLast(Sgd):
     """EU-k: the last k layers are drawn again and trained on the retain set; the rest stays, bit for bit.
 
     A layer is a convolution or a linear map, counted from the end in the order of definition,
@@ -42,78 +27,49 @@ class ExactLast:
     are clipped. An `lr` that is already below `lowest_lr` stays.
     """
 
-    k: Annotated[int, Count("How many of the last layers.")] = 5
-    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more", tune=(1, 20))] = 14
-    lr: Annotated[float, Rate("Learning rate.", stronger="more", tune=(1e-4, 1.0))] = 1e-2
-    batch: Batch = 64
-    momentum: Momentum = 0.9
-    weight_decay: WeightDecay = 5e-5
-    schedule: Scheduled = "restarts"
-    lowest_lr: Annotated[float, Rate("Learning rate that cosines fall to.", tune=None)] = 5e-3
-    clip: Annotated[float | None, Weight("Largest norm of the gradient; any if not given.")] = 10.0
-    crop: Crop = 4
-    flip: Flip = True
+    k: Annotated[int, settings.Count("Number of last layers that learn.")] = 5
+    epochs: Annotated[int, settings.Epochs("Passes over the data.", stronger="more", tune=(1, 20))] = 14
+    lr: Annotated[float, settings.Rate("Learning rate.", stronger="more", tune=(1e-4, 1.0))] = 1e-2
+    batch: settings.Batch = 64
+    weight_decay: settings.WeightDecay = 5e-5
+    schedule: settings.Scheduled = "restarts"
+    lowest_lr: Annotated[float, settings.Rate("Learning rate that cosines fall to.", tune=None)] = 5e-3
+    clip: Annotated[float | None, settings.Weight("Largest norm of the gradient; any if not given.")] = 10.0
 
-    def __post_init__(self) -> None:
-        check_settings(self)
+    redraws = True
 
     @property
     def label(self) -> str:
         return f"EU-{self.k}"
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
-        return _train_last(self, original, task, redraw=True)
+        # Differs from the reference: frozen BatchNorm stays in eval mode, so that the frozen part is Original's bit for
+        # bit; the public code leaves it in train mode, where its running statistics follow the retain set.
+        model = freeze(clone(original))
+        for part in last_layers(model, self.k):
+            _thaw_own(part)
+            if self.redraws and isinstance(part, nn.Conv2d | nn.Linear):
+                reinitialise(part)
+        floor = self.lowest_lr / self.lr if self.lr > self.lowest_lr else 1.0
+        self.descend(
+            model,
+            self.shuffled(model, task.retain, self.batch),
+            learning=[p for p in model.parameters() if p.requires_grad],
+            schedule=lambda done: rate(self.schedule, done, epochs=self.epochs, floor=floor),
+            clip=self.clip,
+        )
+        return thaw(model)
 
 
 @dataclass(frozen=True)
-class CatastrophicLast:
+class CatastrophicLast(ExactLast):
     """CF-k: as EU-k, but the last k layers start from Original's weights."""
 
-    k: Annotated[int, Count("How many of the last layers.")] = 5
-    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more", tune=(1, 20))] = 14
-    lr: Annotated[float, Rate("Learning rate.", stronger="more", tune=(1e-4, 1.0))] = 1e-2
-    batch: Batch = 64
-    momentum: Momentum = 0.9
-    weight_decay: WeightDecay = 5e-5
-    schedule: Scheduled = "restarts"
-    lowest_lr: Annotated[float, Rate("Learning rate that cosines fall to.", tune=None)] = 5e-3
-    clip: Annotated[float | None, Weight("Largest norm of the gradient; any if not given.")] = 10.0
-    crop: Crop = 4
-    flip: Flip = True
-
-    def __post_init__(self) -> None:
-        check_settings(self)
+    redraws = False
 
     @property
     def label(self) -> str:
         return f"CF-{self.k}"
-
-    def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
-        return _train_last(self, original, task, redraw=False)
-
-
-def _train_last(
-    settings: ExactLast | CatastrophicLast, original: Classifier, task: ForgetTask, redraw: bool
-) -> Classifier:
-    model = freeze(clone(original))
-    for part in last_layers(model, settings.k):
-        _thaw_own(part)
-        if redraw and isinstance(part, nn.Conv2d | nn.Linear):
-            reinitialise(part)
-    learning = [p for p in model.parameters() if p.requires_grad]
-    floor = settings.lowest_lr / settings.lr if settings.lr > settings.lowest_lr else 1.0
-    descend(
-        model,
-        shuffled(task.retain, settings.batch, model.device, settings.crop, settings.flip),
-        optimizer=torch.optim.SGD(
-            learning, lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
-        ),
-        epochs=settings.epochs,
-        schedule=lambda done: rate(settings.schedule, done, epochs=settings.epochs, floor=floor),
-        clip=settings.clip,
-        keep=keeper(),
-    )
-    return thaw(model)
 
 
 def last_layers(model: nn.Module, k: int) -> list[nn.Module]:

@@ -13,29 +13,15 @@ from residua.data.split import Split
 from residua.data.task import ForgetTask
 from residua.device import safe_kernels
 from residua.models.classifier import Classifier, clone
-from residua.training.keeping import keeper
-from residua.training.loop import descend
 from residua.training.losses import cross_entropy_in_turn
-from residua.training.settings import (
-    Crop,
-    Epochs,
-    Flip,
-    ForgetBatch,
-    Momentum,
-    Rate,
-    RetainBatch,
-    Scheduled,
-    Share,
-    WeightDecay,
-    WrongLabels,
-    check_settings,
-)
+from residua.training.settings import Epochs, ForgetBatch, LearningRate, RetainBatch, Share, WrongLabels
 from residua.training.streams import wrong_labels, wrong_then_right
+from residua.unlearn._sgd import Sgd
 
 
 @dataclass(frozen=True)
-class Saliency:
-    """The `share` of weights with the largest |gradient of the forget loss| learn as in RL; all others
+class Saliency(Sgd):
+    """The fraction `share` of weights with the largest |gradient of the forget loss| learn as in RL; all others
     stay exactly where they were, whatever momentum and weight decay would do to them.
 
     `labels` are drawn from all classes, as in the public code, or from the `other`, not forgotten ones, as RL's
@@ -43,21 +29,14 @@ class Saliency:
     """
 
     epochs: Annotated[int, Epochs("Passes over the data.", stronger="more", tune=(1, 15))] = 10
-    lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 5e-4
+    lr: LearningRate = 5e-4
     retain_batch: RetainBatch = 64
     forget_batch: ForgetBatch = 16
     labels: WrongLabels = "uniform"
-    share: Annotated[float, Share("Share of the weights that may move.", tune=(0.1, 1.0))] = 0.5
-    momentum: Momentum = 0.9
-    weight_decay: WeightDecay = 5e-4
-    schedule: Scheduled = "constant"
-    crop: Crop = 4
-    flip: Flip = True
+    share: Annotated[float, Share("Fraction of the weights that may move.", tune=(0.1, 1.0))] = 0.5
 
     label = "SALUN"
-
-    def __post_init__(self) -> None:
-        check_settings(self)
+    revision = 2
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
         model = clone(original)
@@ -77,23 +56,11 @@ class Saliency:
             for p, moves, kept in zip(model.parameters(), mask, before, strict=True):
                 p.copy_(torch.where(moves, p, kept))
 
-        descend(
-            model,
-            batches,
-            cross_entropy_in_turn,
-            optimizer=torch.optim.SGD(
-                model.parameters(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
-            ),
-            epochs=self.epochs,
-            schedule=self.schedule,
-            after_step=hold,
-            keep=keeper(),
-        )
-        return model
+        return self.descend(model, batches, cross_entropy_in_turn, after_step=hold)
 
 
 def salient(model: Classifier, forget: Split, share: float) -> list[Tensor]:
-    """For each parameter, which of its entries are among the `share` with the largest gradients."""
+    """For each parameter a mask of its entries that are among the fraction `share` with the largest gradients."""
     total = [torch.zeros_like(p) for p in model.parameters()]
     for x, y in forget.batches(256, device=model.device):
         with safe_kernels(model):

@@ -11,29 +11,15 @@ from torch import Tensor
 
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone, freeze
-from residua.training.keeping import keeper
-from residua.training.loop import Course, descend
+from residua.training import settings
+from residua.training.loop import Course, optimizer_for, rate
 from residua.training.losses import distillation
-from residua.training.schedules import rate
-from residua.training.settings import (
-    Crop,
-    Epochs,
-    Flip,
-    ForgetBatch,
-    Momentum,
-    Rate,
-    RetainBatch,
-    Scheduled,
-    Temperature,
-    Weight,
-    WeightDecay,
-    check_settings,
-)
-from residua.training.streams import InTurn, shuffled
+from residua.training.streams import InTurn
+from residua.unlearn._sgd import Descent
 
 
 @dataclass(frozen=True)
-class Scrub:
+class Scrub(Descent):
     """In each of the first `forget_epochs` epochs one pass over forget that maximises KL_T(Original,
     model), and in every epoch one pass over retain that minimises
 
@@ -43,37 +29,31 @@ class Scrub:
     in the public code. The paper's trainings for classes end before that.
     """
 
-    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 3
+    epochs: settings.Passes = 3
     forget_epochs: Annotated[
-        int, Epochs("Epochs in which the forget set is passed too.", stronger="more")
+        int, settings.Epochs("Epochs in which the forget set is passed too.", stronger="more")
     ] = 2
-    lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 5e-4
-    retain_batch: RetainBatch = 64
-    forget_batch: ForgetBatch = 256
+    lr: settings.LearningRate = 5e-4
+    retain_batch: settings.RetainBatch = 64
+    forget_batch: settings.ForgetBatch = 256
     alpha: Annotated[
-        float, Weight("Weight of the divergence from Original on the retain set.", tune=(1e-4, 1.0))
+        float, settings.Weight("Weight of the divergence from Original on the retain set.", tune=(1e-4, 1.0))
     ] = 1e-3
-    gamma: Annotated[float, Weight("Weight of the cross-entropy on the retain set.")] = 0.99
-    temperature: Annotated[float, Temperature("Temperature of the softmax that is matched.")] = 4.0
-    momentum: Momentum = 0.9
-    weight_decay: WeightDecay = 5e-4
-    schedule: Scheduled = "steps"
-    crop: Crop = 4
-    flip: Flip = True
+    gamma: Annotated[float, settings.Weight("Weight of the cross-entropy on the retain set.")] = 0.99
+    temperature: Annotated[float, settings.Temperature("Temperature of the softmax that is matched.")] = 4.0
+    momentum: settings.Momentum = 0.9
+    weight_decay: settings.WeightDecay = 5e-4
+    schedule: settings.Scheduled = "steps"
 
     label = "SCRUB"
-
-    def __post_init__(self) -> None:
-        check_settings(self)
+    revision = 2
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
         model = clone(original)
         teacher = freeze(clone(original))
-        forget = shuffled(task.forget, self.forget_batch, model.device, self.crop, self.flip)
-        retain = shuffled(task.retain, self.retain_batch, model.device, self.crop, self.flip)
-        optimizer = torch.optim.SGD(
-            model.parameters(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
-        )
+        forget = self.shuffled(model, task.forget, self.forget_batch, keep_last=True)
+        retain = self.shuffled(model, task.retain, self.retain_batch)
+        optimizer = optimizer_for("sgd", model.parameters(), self.lr, self.momentum, self.weight_decay)
 
         def loss(model: Classifier, x: Tensor, y: Tensor, forgetting: bool = False) -> Tensor:
             with torch.no_grad():
@@ -87,17 +67,11 @@ class Scrub:
             (InTurn(forget, retain), 0, both),
             (retain, both, self.epochs - both),
         ):
-            descend(
-                model,
-                batches,
-                loss,
-                optimizer=optimizer,
-                epochs=epochs,
-                schedule=self._course(before),
-                keep=keeper(),
+            self.phase(
+                model, batches, loss, optimizer=optimizer, epochs=epochs, schedule=self._course(before)
             )
         return model
 
     def _course(self, before: int) -> Course:
-        """What is left of the schedule after so many epochs."""
+        """The rest of the schedule after `before` epochs."""
         return lambda done: rate(self.schedule, before + done, epochs=self.epochs)

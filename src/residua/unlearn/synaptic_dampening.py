@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -29,16 +30,21 @@ class SynapticDampening:
         theta <- theta min(dampening imp_D / imp_f, 1)   where imp_f > alpha imp_D.
 
     `samples` of D, drawn at random, estimate imp_D; None takes all.
+
+    With all samples imp_f / imp_D is at most |D| / |forget|, because D holds the forget set: an alpha of 10, the public
+    code's, cannot act where one class of ten is forgotten. The default is the square root of that bound.
+
     """
 
     alpha: Annotated[
-        float,
+        float | None,
         Weight(
-            "How many times more a weight must matter to the forget set to be dampened.",
+            "Ratio of importances, forget set to all data, above which a weight is dampened; the square root of "
+            "|D| / |forget| if not given.",
             stronger="less",
             tune=(1.0, 100.0),
         ),
-    ] = 10.0
+    ] = None
     dampening: Annotated[
         float, Weight("Factor on the weights that are dampened.", stronger="less", tune=(0.1, 1.0))
     ] = 1.0
@@ -47,6 +53,7 @@ class SynapticDampening:
     )
 
     label = "SSD"
+    revision = 2
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -56,10 +63,13 @@ class SynapticDampening:
         everything = task.train
         if self.samples is not None:
             everything = everything.subset(torch.randperm(len(everything))[: self.samples])
+        # Differs from the reference: by default alpha is the square root of |D| / |forget|. The public code has 10, which
+        # can act there because it squares the gradients of whole batches, whose ratio is many times as large.
+        alpha = math.sqrt(len(task.train) / len(task.forget)) if self.alpha is None else self.alpha
         of_all, of_forget = importance(model, everything), importance(model, task.forget)
         with torch.no_grad():
             for name, weight in model.named_parameters():
-                chosen = of_forget[name] > self.alpha * of_all[name]
+                chosen = of_forget[name] > alpha * of_all[name]
                 factor = (self.dampening * of_all[name] / of_forget[name]).clamp(max=1)
                 weight.copy_(torch.where(chosen, weight * factor, weight))
         return model
@@ -90,6 +100,6 @@ def importance(model: Classifier, split: Split, budget: int | None = None) -> di
 
 
 def chunk(model: Classifier, budget: int) -> int:
-    """How many samples' gradients fit into so many bytes, from 1 to 32; each is there twice, once squared."""
+    """Number of samples, 1 to 32, whose gradients fit into `budget` bytes; each is there twice, once squared."""
     size = sum(p.numel() * p.element_size() for p in model.parameters())
     return max(1, min(MOST, budget // (2 * size)))

@@ -13,25 +13,14 @@ from residua.data.task import ForgetTask
 from residua.device import safe_kernels
 from residua.errors import InputError
 from residua.models.classifier import Classifier, clone, freeze
-from residua.training.keeping import keeper
-from residua.training.loop import descend
-from residua.training.settings import (
-    Count,
-    Crop,
-    Epochs,
-    Flip,
-    ForgetBatch,
-    Rate,
-    RetainBatch,
-    Scheduled,
-    Weight,
-    check_settings,
-)
-from residua.training.streams import SideBySide, shuffled
+from residua.training import settings
+from residua.training.optimizers import Adam
+from residua.training.streams import SideBySide
+from residua.unlearn._sgd import Trained
 
 
 @dataclass(frozen=True)
-class Unsir:
+class Unsir(Trained):
     """Noise images n_c for each forgotten class c that Original is worst at,
 
         max_n  CE(Original(n_c), c) - penalty ||n_c||^2,
@@ -40,25 +29,19 @@ class Unsir:
     pixels of an image; both terms are means over images. Each phase goes through the whole schedule.
     """
 
-    epochs: Annotated[int, Epochs("Passes over the data.", stronger="more")] = 1
-    lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 2e-2
-    repair_epochs: Annotated[int, Epochs("Epochs of the repair.")] = 1
-    repair_lr: Annotated[float, Rate("Learning rate of the repair.")] = 1e-2
-    retain_batch: RetainBatch = 64
-    forget_batch: ForgetBatch = 64
-    noise_steps: Annotated[int, Count("Steps in which the noise is learned.", least=0)] = 40
-    noise_lr: Annotated[float, Rate("Learning rate of the noise.", tune=None)] = 0.1
-    penalty: Annotated[float, Weight("Weight that keeps the noise small.")] = 0.1
-    schedule: Scheduled = "constant"
-    crop: Crop = 4
-    flip: Flip = True
+    epochs: settings.Passes = 1
+    lr: settings.LearningRate = 2e-2
+    repair_epochs: Annotated[int, settings.Epochs("Epochs of the repair.")] = 1
+    repair_lr: Annotated[float, settings.Rate("Learning rate of the repair.")] = 1e-2
+    retain_batch: settings.RetainBatch = 64
+    forget_batch: settings.ForgetBatch = 64
+    noise_steps: Annotated[int, settings.Count("Steps in which the noise is learned.", least=0)] = 40
+    noise_lr: Annotated[float, settings.Rate("Learning rate of the noise.", tune=None)] = 0.1
+    penalty: Annotated[float, settings.Weight("Weight that keeps the noise small.")] = 0.1
 
     label = "UNSIR"
     revision = 2
     scenarios = ("class",)
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
         if task.scenario != "class":
@@ -67,7 +50,7 @@ class Unsir:
                 "retained; choose another method"
             )
         model = clone(original)
-        retain = shuffled(task.retain, self.retain_batch, model.device, self.crop, self.flip)
+        retain = self.shuffled(model, task.retain, self.retain_batch)
         # Differs from the reference: noise is learned against Original as it answers, in eval mode; the public code
         # leaves it in train mode, where the noise moves the statistics of its norms too.
         noise = self._noise(freeze(clone(original)), task)
@@ -77,24 +60,9 @@ class Unsir:
 
         # Differs from the reference: every step has a batch of noise beside one of all retain samples; the public code
         # shuffles twenty batches of noise per class among a subset of the retain samples.
-        descend(
-            model,
-            SideBySide(retain, noise),
-            impair,
-            optimizer=torch.optim.Adam(model.parameters(), lr=self.lr),
-            epochs=self.epochs,
-            schedule=self.schedule,
-            keep=keeper(),
-        )
-        descend(
-            model,
-            retain,
-            optimizer=torch.optim.Adam(model.parameters(), lr=self.repair_lr),
-            epochs=self.repair_epochs,
-            schedule=self.schedule,
-            keep=keeper(),
-        )
-        return model
+        self.descend(model, SideBySide(retain, noise), impair)
+        repair = Adam(model.parameters(), lr=self.repair_lr)
+        return self.phase(model, retain, optimizer=repair, epochs=self.repair_epochs)
 
     def _noise(self, teacher: Classifier, task: ForgetTask) -> list[tuple[Tensor, Tensor]]:
         """One batch of noise for each forgotten class."""
@@ -105,7 +73,7 @@ class Unsir:
             # Differs from the reference: noise is taught as the class that it was made for; the public code labels all
             # noise as class 0.
             label = torch.full((self.forget_batch,), c, device=teacher.device)
-            optimizer = torch.optim.Adam([noise], lr=self.noise_lr)
+            optimizer = Adam([noise], lr=self.noise_lr)
             for _ in range(self.noise_steps):
                 optimizer.zero_grad(set_to_none=True)
                 with safe_kernels(teacher):

@@ -6,9 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from residua.measure._features import features
-from residua.measure.information.calibration import MAPS, PROBLEMS, Calibration, Problem, calibrate
-from residua.measure.information.planting import PLANE, planted_network, planted_task
+from residua.measure._outputs import features
+from residua.measure.information.calibration import (
+    MAPS,
+    PLANE,
+    PROBLEMS,
+    Calibration,
+    Problem,
+    calibrate,
+    planted_network,
+    planted_task,
+)
 
 
 @pytest.mark.parametrize("problem", [p for p in PROBLEMS if p.labels <= 10], ids=lambda problem: problem.name)

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 
 from residua.measure.information.calibration import Problem
 from residua.measure.information.coordinates import canonical
-from residua.measure.information.critics import cloud_scores, linear_scores, quadratic_scores
+from residua.measure.information.critics import cloud_scores, quadratic_scores
 from residua.measure.information.estimate import mutual_information
-from residua.measure.information.labels import frequencies
-from residua.measure.information.stacking import log_ratio
+from residua.measure.information.families import log_ratio
+from residua.measure.information.linear import RIDGES, linear_scores, linear_weights
+from residua.measure.information.samples import frequencies
 
 
 def drawn(problem: Problem, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -65,6 +67,38 @@ def test_linear_critics_are_logistic_regression():
         theirs = LogisticRegression(C=1 / (ridge * len(y)), tol=1e-8).fit(z.numpy(), y.numpy())
         odds = (scores[:, 1] - scores[:, 0] + prior[1].log() - prior[0].log()).numpy()
         assert np.abs(odds - theirs.decision_function(z.numpy())).max() < 1e-3
+
+
+@pytest.mark.parametrize(("labels", "features"), [(2, 6), (2, 200), (5, 12), (30, 150)])
+def test_linear_critics_reach_the_optimum_of_scikit_learn(labels, features):
+    """The same objective, ours at least as low; strong and weak ridges, few and many features, two and more labels."""
+    random = np.random.default_rng(0)
+    y = np.arange(1200) % labels
+    z = random.normal(size=(1200, features)) + random.normal(size=(labels, features))[y] / features**0.5
+    prior = frequencies(torch.from_numpy(y))
+    ours = linear_weights(torch.from_numpy(z), torch.from_numpy(y), prior)
+
+    def objective(w, intercept, ridge):
+        logits = z @ w.T + intercept
+        logits = np.c_[np.zeros(len(y)), logits] if labels == 2 else logits
+        log_q = torch.log_softmax(torch.from_numpy(logits), dim=1).numpy()
+        return -log_q[np.arange(len(y)), y].mean() + ridge / 2 * (w**2).sum()
+
+    for ridge, w in zip(RIDGES, ours.numpy(), strict=True):
+        theirs = LogisticRegression(C=1 / (ridge * len(y)), tol=1e-10, max_iter=20_000).fit(z, y)
+        best = objective(theirs.coef_, theirs.intercept_, ridge)
+        # Labels are equally frequent, so that their logarithms move no score.
+        assert objective(w[:, :-1], w[:, -1], ridge) <= best * (1 + 1e-8)
+
+
+def test_features_in_single_precision_are_fitted_as_in_double():
+    random = torch.Generator().manual_seed(0)
+    z, y = torch.randn(900, 160, generator=random), torch.arange(900) % 2
+    z[:, 0] += y
+    one, two = (
+        linear_scores(z.to(kind), y, z.to(kind), frequencies(y)) for kind in (torch.float32, torch.float64)
+    )
+    assert (one - two).abs().max() < 1e-3
 
 
 def test_clouds_with_covariances_of_their_own_are_quadratic_discriminant_analysis(monkeypatch):

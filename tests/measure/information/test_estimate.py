@@ -6,8 +6,8 @@ import torch
 
 import residua as rs
 from residua.measure.information.calibration import Problem
-from residua.measure.information.intervals import skewed
-from residua.measure.information.labels import stratified_folds
+from residua.measure.information.estimate import skewed
+from residua.measure.information.samples import stratified_folds
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

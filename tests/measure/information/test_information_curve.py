@@ -50,7 +50,7 @@ def test_terms_are_kept_for_every_sample_and_average_to_the_curve(net, task):
     assert curve.families == ["stack", "linear", "network", "nonlinear"]
     for block in (4, 5):
         assert curve.residue(block).mean() == pytest.approx(curve.information[block], abs=1e-5)
-        by_label = curve.residue_by_label(block)
+        by_label = [curve.residue(block)[curve.labels == label].mean() for label in (0, 1)]
         assert 0.75 * by_label[0] + 0.25 * by_label[1] == pytest.approx(curve.information[block], abs=1e-5)
     assert np.array_equal(np.bincount(curve.labels), [180, 60])
     assert set(curve.arrays["index"][curve.labels == 1]) == set(task.forget.index.tolist())
@@ -201,8 +201,8 @@ def test_too_few_forgotten_samples_are_refused(data, net):
 
 @pytest.mark.usefixtures("few_steps")
 def test_any_classifier_has_a_curve(data, task):
-    vit = rs.networks.vit(variant="tiny", classes=4, channels=1, image=8, patch=4)
-    resnet50 = rs.networks.resnet50(classes=4, channels=1, width=1)
+    vit = rs.models.vit(variant="tiny", classes=4, channels=1, image=8, patch=4)
+    resnet50 = rs.models.resnet50(classes=4, channels=1, width=1)
     for model in (vit, resnet50):
         curve = InformationCurve(steps=5, rounds=1, batch=64)(model, task)
         assert curve.blocks == [model.depth - 2, model.depth - 1, model.depth]
@@ -372,7 +372,7 @@ def test_the_papers_protocol_has_the_papers_learning_rates(dataset, network, lr)
 
 
 def test_the_paper_reads_two_blocks_of_resnet18_and_three_of_others(task):
-    networks = rs.networks
+    networks = rs.models
     for model, last in (
         (networks.resnet18(classes=4, channels=1, width=1), 2),
         (networks.resnet50(classes=4, channels=1, width=1), 3),

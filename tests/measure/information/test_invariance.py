@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
+from rewriting import mixing, rewritten
 
 import residua as rs
 from residua.measure._outputs import logits
-from residua.measure.information.rewriting import mixing, rewritten
 from residua.models.classifier import Classifier
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -36,7 +36,7 @@ def models(task) -> dict[str, Classifier]:
     training = rs.Pretraining(epochs=2, batch=32, lr=0.1, crop=0)
     models = {}
     with rs.seeded(1):
-        models["original"] = training(rs.networks.resnet18(classes=10, channels=1, width=8), task.train)
+        models["original"] = training(rs.models.resnet18(classes=10, channels=1, width=8), task.train)
     return models
 
 

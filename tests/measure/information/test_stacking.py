@@ -7,8 +7,7 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from residua.measure.information.families import read_family
-from residua.measure.information.stacking import best_weights, combine, log_ratio
+from residua.measure.information.families import best_weights, combine, log_ratio, read_family
 
 
 def critics(

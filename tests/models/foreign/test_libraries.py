@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 import residua as rs
 from residua.models.classifier import weights_digest
-from residua.models.foreign.libraries import build_listed, from_words
+from residua.models.foreign.building import build_listed, from_words
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import residua as rs
-from residua.models.foreign.making import begin, make
+from residua.models.foreign.opening import begin, make
 from residua.models.networks import build
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -50,19 +50,19 @@ def test_our_vit_starts_from_the_weights_of_each_library(name, request, tmp_path
 
 def test_our_resnet_starts_from_ours_and_from_torchvisions_names(torchvision, tmp_path):
     with rs.seeded(0):
-        ours = rs.networks.resnet18(classes=5, channels=3, width=4)
+        ours = rs.models.resnet18(classes=5, channels=3, width=4)
         theirs = torchvision.models.resnet18(num_classes=5)
     rs.save(ours, tmp_path / "o.safetensors")
     torch.save(theirs.state_dict(), tmp_path / "t.pth")
     x = torch.randn(2, 3, 32, 32)
-    begun = begin(rs.networks.resnet18(classes=3, channels=3, width=4), tmp_path / "o.safetensors")
+    begun = begin(rs.models.resnet18(classes=3, channels=3, width=4), tmp_path / "o.safetensors")
     assert torch.equal(begun.encode(x), ours.encode(x))
-    begun = begin(rs.networks.resnet18(classes=3, channels=3, stem="imagenet"), tmp_path / "t.pth")
+    begun = begin(rs.models.resnet18(classes=3, channels=3, stem="imagenet"), tmp_path / "t.pth")
     assert torch.equal(begun.blocks[0][0].weight, theirs.conv1.weight)
     with pytest.raises(
         rs.InputError, match=r"--init .* does not fit the network: blocks.0.0.weight is \(4, 3, 3, 3\)"
     ):
-        begin(rs.networks.resnet18(classes=3, channels=3, width=8), tmp_path / "o.safetensors")
+        begin(rs.models.resnet18(classes=3, channels=3, width=8), tmp_path / "o.safetensors")
 
 
 def test_a_librarys_network_starts_from_its_own_names(timm, tmp_path):

@@ -166,9 +166,9 @@ def test_an_adopted_model_is_saved_and_opened_again_but_not_on_the_files_word(he
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: rs.networks.resnet18(width=2, channels=1, classes=10),
-        lambda: rs.networks.resnet50(width=1, channels=1, classes=10, stem="imagenet"),
-        lambda: rs.networks.vit(variant="tiny", image=12, patch=4, channels=1, classes=10),
+        lambda: rs.models.resnet18(width=2, channels=1, classes=10),
+        lambda: rs.models.resnet50(width=1, channels=1, classes=10, stem="imagenet"),
+        lambda: rs.models.vit(variant="tiny", image=12, patch=4, channels=1, classes=10),
     ],
 )
 def test_our_own_networks_are_known_by_the_shapes_of_bare_weights(here, build):
@@ -188,7 +188,7 @@ def test_our_own_networks_are_known_by_the_shapes_of_bare_weights(here, build):
 def test_a_resnet_under_torchvisions_names_becomes_ours(here, name):
     """Renamed as torchvision names them, and opened again: the same network."""
     with rs.seeded(0):
-        net = rs.networks.NETWORKS[name](width=1, channels=1, classes=10)
+        net = rs.models.NETWORKS[name](width=1, channels=1, classes=10)
     stages = {"resnet18": [[1], [2], [3], [4]], "resnet50": [[1], [2], [3, 4], [5]]}[name]
     theirs = {}
     for key, tensor in net.state_dict().items():
@@ -343,7 +343,7 @@ def test_a_strangers_file_is_refused_in_one_sentence_and_never_run(here, own, ca
     assert re.search(sentence, said)
     assert str(path) in said
     if case in ("a pickle that runs code", "zip bomb"):
-        refusal(capsys, "idi", "--original", path, "--reference", path, *words, "--out", here / "out")
+        refusal(capsys, "measure", "--original", path, "--reference", path, *words, "--out", here / "out")
     assert contents(here) == before
 
 
@@ -353,14 +353,14 @@ def test_trust_and_nothing_else_opens_a_pickle(here, own, capsys):
         rs.open_model(here / "m.pt", Own, cuts=CUTS, trust=True, **FACTS)
     assert (here / "executed").exists()
     capsys.readouterr()
-    for command in ("measure", "idi"):
+    for command in ("measure",):
         assert main([command, "--help"]) == 0
         said = " ".join(capsys.readouterr().out.replace("│", " ").split())
         assert "can run any program as you" in said
 
 
 def test_load_opens_ours_and_third_party_files_alike(here, own):
-    ours = rs.networks.resnet18(width=1, channels=1, classes=10)
+    ours = rs.models.resnet18(width=1, channels=1, classes=10)
     rs.save(ours, here / "ours.safetensors")
     torch.save(own.state_dict(), here / "theirs.pt")
     assert weights_digest(rs.load(here / "ours.safetensors")) == weights_digest(ours)
@@ -401,7 +401,7 @@ def test_a_network_that_does_not_exist_or_fit_is_refused(here, own, case, capsys
 
 
 def test_cuts_of_a_network_of_ours_are_refused(here):
-    net = rs.networks.resnet18(width=1, classes=10, channels=1)
+    net = rs.models.resnet18(width=1, classes=10, channels=1)
     torch.save(net.state_dict(), here / "m.pt")
     rs.save(net, here / "m.safetensors")
     for name, network in (("m.pt", "resnet18"), ("m.safetensors", "resnet18"), ("m.safetensors", None)):
@@ -421,7 +421,7 @@ def test_weights_of_any_precision_are_opened(here, own, kind):
 
 
 def test_a_vit_whose_shapes_make_no_sense_is_refused(here):
-    weights = rs.networks.vit(variant="tiny", image=8, patch=4, channels=1, classes=10).state_dict()
+    weights = rs.models.vit(variant="tiny", image=8, patch=4, channels=1, classes=10).state_dict()
     for tokens in (0, 1, 4):
         torch.save(weights | {"blocks.0.0.position": torch.zeros(1, tokens, 192)}, here / "m.pt")
         with pytest.raises(rs.InputError, match=r"m\.pt does not|image size"):
@@ -445,7 +445,7 @@ def test_a_file_whose_metadata_are_no_sense_bears_no_name(here, own, words):
 
 
 def test_weights_that_only_say_how_large_they_are_are_refused(here):
-    weights = rs.networks.resnet18(width=1, classes=10, channels=1).state_dict()
+    weights = rs.models.resnet18(width=1, classes=10, channels=1).state_dict()
     torch.save(weights | {"head.weight": torch.zeros(1).expand(10**18, 8)}, here / "m.pt")
     with pytest.raises(rs.InputError, match="resnet18 cannot be built"):
         rs.open_model(here / "m.pt", "resnet18")
@@ -454,7 +454,7 @@ def test_weights_that_only_say_how_large_they_are_are_refused(here):
 def test_weights_that_are_one_number_shown_many_times_are_refused(here):
     """They fit a network of any size, and would fill its memory."""
     with torch.device("meta"):
-        wanted = rs.networks.resnet18(width=64, classes=10, channels=1).state_dict()
+        wanted = rs.models.resnet18(width=64, classes=10, channels=1).state_dict()
     torch.save({k: torch.zeros((), dtype=t.dtype).expand(t.shape) for k, t in wanted.items()}, here / "m.pt")
     assert (here / "m.pt").stat().st_size < 100_000
     with pytest.raises(rs.InputError, match=r"m.pt does not hold the \d+ numbers that it says blocks.0"):
@@ -490,7 +490,7 @@ def test_a_network_for_other_data_is_refused(here, own):
     with pytest.raises(rs.InputError, match="does not take the example"):
         rs.open_model(here / "m.pt", Own, cuts=CUTS, **FACTS | {"channels": 3})
     with rs.seeded(0):
-        rs.save(rs.networks.resnet18(width=1, classes=10, channels=1), here / "m.safetensors")
+        rs.save(rs.models.resnet18(width=1, classes=10, channels=1), here / "m.safetensors")
     with pytest.raises(rs.InputError, match="belongs to the network resnet18, not to vit"):
         rs.open_model(here / "m.safetensors", "vit")
 
@@ -512,7 +512,7 @@ def test_the_commands_work_on_strangers_files(here, own, capsys):
     ]
     assert main(["measure", "original.pth", "reference.safetensors", *words, "--json"]) == 0
     assert '"model": "original"' in capsys.readouterr().out
-    code = main(["idi", "--original", "original.pth", "--reference", "reference.safetensors", *words,
+    code = main(["measure", "--metrics", "IDI", "--original", "original.pth", "--reference", "reference.safetensors", *words,
                  "--random", "--critic-steps", "5", "--critic-rounds", "1", "--out", "out"])  # fmt: skip
     assert code == 0
     record = rs.Record.read(here / "out/original.json")

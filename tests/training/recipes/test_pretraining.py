@@ -59,7 +59,7 @@ def test_small_scales_have_one_recipe_for_all_data(scale, settings, stem):
 
 def test_the_full_scale_is_as_wide_as_the_papers_networks():
     assert WIDTH["full"] == 64
-    assert rs.networks.resnet18().architecture["width"] == 64
+    assert rs.models.resnet18().architecture["width"] == 64
 
 
 def test_an_unknown_scale_is_refused():

@@ -1,20 +1,103 @@
-"""Calibration: features whose mutual information with their label is known, and how the estimator reads them.
+"""Calibration: problems whose mutual information is known, and the estimator's readings of them.
 
-What is calibrated is what audits use: `InformationCurve` itself, on a frozen network whose block gives the planted
-features (`planting.py`).
+The instrument that is calibrated is the one that audits use: `InformationCurve` itself, on a frozen network whose block
+gives planted features. An image of a planted task holds nothing but its own number; the network's first block looks up
+the features of that number. The rest is as in any network: a block whose architecture the critic takes, pooling, a head.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
+from residua.data.from_arrays import arrays
+from residua.data.task import ForgetTask, forget_classes, forget_indices
 from residua.measure.information.curve import InformationCurve
-from residua.measure.information.planting import PLANE, planted_network, planted_task
+from residua.models.classifier import Classifier
 from residua.readings import Curve
+
+PLANE = 4  # side of a map, in places
+TEST = 40  # test samples per label: they are read beside, and not calibrated
+
+
+class Drawn(Protocol):
+    """A problem from which features and labels can be drawn."""
+
+    @property
+    def labels(self) -> int: ...
+
+    @property
+    def n(self) -> int: ...
+
+    def draw(self, random: np.random.Generator, n: int | None = None) -> tuple[np.ndarray, np.ndarray]: ...
+
+
+class LookUp(nn.Module):
+    """The features of each image: those that stand under the number that its pixels spell."""
+
+    def __init__(self, table: Tensor) -> None:
+        super().__init__()
+        self.table: Tensor
+        self.places: Tensor
+        self.register_buffer("table", table)
+        self.register_buffer("places", 256.0 ** torch.arange(4, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        digits = (x.flatten(1).double() * 255).round()
+        z: Tensor = self.table[(digits @ self.places).long()]
+        return z.permute(0, 3, 1, 2) if z.ndim == 4 else z
+
+    def reset_parameters(self) -> None:
+        """Nothing is drawn: what was planted stays."""
+
+
+class Mean(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean(dim=(2, 3)) if x.ndim == 4 else x
+
+
+def planted_task(problem: Drawn, seed: int) -> tuple[ForgetTask, Tensor]:
+    """A task whose labels are the problem's, and the table of features that its images point to.
+
+    Two labels are a class-wise task, in which class 1 is to be forgotten; more are random forgetting of all samples but one
+    of each class, since that asks for the class.
+    """
+    random = np.random.default_rng(seed)
+    z, y = problem.draw(random, problem.n)
+    z_test, y_test = problem.draw(random, TEST * problem.labels)
+    if problem.labels > 2:  # what is retained is never read: critics are fitted on what is forgotten
+        z_more, y_more = problem.draw(random, 20 * problem.labels)
+        z, y = np.concatenate([z, z_more]), np.concatenate([y, y_more])
+    data = arrays(
+        _numbered(0, len(y)), y, _numbered(len(y), len(y_test)), y_test, classes=problem.labels,
+        mean=(0.0,), std=(1.0,), name="planted",
+    )  # fmt: skip
+    table = torch.from_numpy(np.concatenate([z, z_test])).float()
+    task = forget_classes(data, 1) if problem.labels == 2 else forget_indices(data, range(problem.n))
+    return task, table
+
+
+def planted_network(table: Tensor, *, labels: int) -> Classifier:
+    """A classifier whose first block gives the planted features. Maps have a second block, which a network critic
+    takes the shape of; vectors are the last block themselves."""
+    width = table.shape[-1]
+    blocks: list[nn.Module] = [LookUp(table)]
+    if table.ndim == 4:
+        blocks.append(nn.Sequential(nn.Conv2d(width, 16, 1), nn.BatchNorm2d(16), nn.ReLU()))
+        width = 16
+    return Classifier(blocks, nn.Linear(width, labels), pool=Mean()).eval()
+
+
+def _numbered(first: int, count: int) -> np.ndarray:
+    """Images of 2 x 2 pixels that spell first, first + 1, ... in base 256."""
+    numbers = np.arange(first, first + count)
+    return np.stack([(numbers >> (8 * i)) & 255 for i in range(4)], 1).astype(np.uint8).reshape(-1, 1, 2, 2)
+
 
 Kind = Literal["shift", "scale", "sign", "grid", "texture", "squares"]
 MAPS = ("texture", "squares")
@@ -35,7 +118,7 @@ class Problem:
     - `squares`: the same with normal places. The sum of z^2 tells all, which a few such units only approach.
 
     Other coordinates are noise. All are mixed by a random matrix of this `condition` (1: a rotation), with the telling one made `faint` times as
-    large before. `positive` is the share of label 1. `beyond` says why the truth is out of the estimator's reach, where it is.
+    large before. `positive` is the fraction of label 1. `beyond` says why the truth is out of the estimator's reach, where it is.
     """
 
     name: str
@@ -117,7 +200,7 @@ PROBLEMS = (
 
 @dataclass(frozen=True)
 class Calibration:
-    """What many readings of one problem were like."""
+    """Repeated readings of one problem, against its known truth."""
 
     problem: Problem
     truth: float
@@ -135,7 +218,7 @@ class Calibration:
 
     @property
     def coverage(self) -> float:
-        """How often the 95 % interval held the truth."""
+        """Fraction of the 95 % intervals that contain the truth."""
         return float(((self.lows <= self.truth) & (self.truth <= self.highs)).mean())
 
     def readings(self) -> dict[str, float]:

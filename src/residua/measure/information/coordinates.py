@@ -57,13 +57,19 @@ def canonical(z: Tensor) -> Coordinates:
     length = white.square().sum(1)
     radius = FAR * float(length.median().sqrt())
     white *= (radius / length.sqrt().clamp_min(radius))[:, None]
-    turn = torch.linalg.eigh((white.T * white.square().sum(1)) @ white / len(white))[1].flip(1)
+    turn = torch.linalg.eigh(gram(white * white.norm(dim=1, keepdim=True)) / len(white))[1].flip(1)
     turned = white @ turn
     turn *= torch.where((turned**3).mean(0) < 0, -1.0, 1.0)
     axes = torch.zeros(z.shape[-1], z.shape[-1], dtype=torch.float64)
     axes[:, : turn.shape[1]] = scale[:, None] * (whiten @ turn)
     mean = centre + torch.where(scale > 0, mean / scale.clamp_min(1e-300), torch.zeros_like(mean))
     return Coordinates(mean, axes, max(radius, 1e-12))
+
+
+def gram(rows: Tensor) -> Tensor:
+    """rows^T rows. NumPy sees that the product is symmetric and computes half of it."""
+    matrix = rows.numpy()
+    return torch.from_numpy(matrix.T @ matrix)
 
 
 def _sample(rows: Tensor) -> Tensor:
@@ -77,7 +83,7 @@ def _whitening(rows: Tensor) -> tuple[Tensor, Tensor]:
     for _ in range(ROUNDS):
         mean = (weights @ rows) / weights.sum()
         centred = rows - mean
-        variance, axes = torch.linalg.eigh((centred.T * weights) @ centred / weights.sum())
+        variance, axes = torch.linalg.eigh(gram(centred * weights.sqrt()[:, None]) / weights.sum())
         kept = variance > FLOOR * variance[-1].clamp_min(1e-300)
         whiten = axes[:, kept] / variance[kept].sqrt()
         distance = (centred @ whiten).square().sum(1)

@@ -16,74 +16,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-# Strengths of the penalty (ridge / 2) |w|^2, from strong to weak; the stack chooses among them.
-RIDGES = (1e-1, 1e-2, 1e-3, 1e-5)
+from residua.measure.information.coordinates import gram
+from residua.training.optimizers import AdamW
+
 # How much of a label's own covariance is replaced by the common one.
 SHRINKAGES = (0.2, 0.7)
 # Log-likelihoods of normal clouds have long tails; beyond this they grow like a logarithm.
 TAIL = 8.0
 WIDTH, BATCH = 128, 256
 FEWEST_STEPS, MOST_STEPS, EPOCHS = 150, 900, 12
-
-
-def linear_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -> Tensor:
-    """Scores (ridges, n, |Y|) on `read` of linear critics fitted on `fit`, one for each ridge.
-
-    Minimises mean_i -log q(y_i | z_i) + (ridge / 2) |w|^2, a convex problem, to its end: by Newton's
-    method for two labels, by L-BFGS for more. Each ridge starts from the one before.
-    """
-    solve = _newton if len(prior) == 2 else _lbfgs
-    fit, read = F.pad(fit.double(), (0, 1), value=1.0), F.pad(read.double(), (0, 1), value=1.0)
-    weights = torch.zeros(fit.shape[1], len(prior), dtype=torch.float64)
-    scores = []
-    for ridge in RIDGES:
-        weights = solve(fit, labels, prior.double().log(), ridge, weights)
-        scores.append(read @ weights)
-    return torch.stack(scores)
-
-
-def _newton(z: Tensor, y: Tensor, log_prior: Tensor, ridge: float, start: Tensor) -> Tensor:
-    n, d = z.shape
-    target = y.double()
-    offset = float(log_prior[1] - log_prior[0])
-    penalty = torch.full((d,), ridge, dtype=torch.float64)
-    penalty[-1] = 0.0
-
-    def objective(w: Tensor) -> float:
-        logit = z @ w + offset
-        return float((F.softplus(logit) - target * logit).mean() + (penalty * w.square()).sum() / 2)
-
-    w = start[:, 1] - start[:, 0]
-    value = objective(w)
-    for _ in range(50):
-        p = torch.sigmoid(z @ w + offset)
-        gradient = z.T @ (p - target) / n + penalty * w
-        hessian = (z.T * (p * (1 - p) / n).clamp_min(1e-9)) @ z + torch.diag(penalty)
-        hessian.diagonal().add_(1e-10)
-        step = torch.linalg.solve(hessian, gradient)
-        if float(step @ gradient) < 1e-10:
-            break
-        size = 1.0
-        while (lower := objective(w - size * step)) > value and size > 1e-6:
-            size /= 2
-        w, value = w - size * step, min(lower, value)
-    return torch.stack([torch.zeros_like(w), w], dim=1)
-
-
-def _lbfgs(z: Tensor, y: Tensor, log_prior: Tensor, ridge: float, start: Tensor) -> Tensor:
-    weights = start.clone().requires_grad_()
-    optimizer = torch.optim.LBFGS(
-        [weights], max_iter=60, tolerance_grad=1e-6, tolerance_change=1e-8, line_search_fn="strong_wolfe"
-    )
-
-    def closure() -> Tensor:
-        optimizer.zero_grad()
-        value = F.cross_entropy(z @ weights + log_prior, y) + ridge / 2 * weights[:-1].square().sum()
-        value.backward()
-        return value
-
-    optimizer.step(closure)
-    return weights.detach()
 
 
 def quadratic_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -> Tensor:
@@ -99,8 +40,9 @@ def quadratic_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -
     means = torch.zeros(len(prior), z.shape[1], dtype=torch.float64).index_add_(0, labels, z)
     means /= counts[:, None].clamp_min(1)
     inside = z - means[labels]
-    common = inside.T @ inside / len(z)
-    own = [(rows := inside[labels == c]).T @ rows / counts[c].clamp_min(1) for c in range(len(prior))]
+    scatter = [gram(inside[labels == c]) for c in range(len(prior))]
+    common = torch.stack(scatter).sum(0) / len(z)
+    own = [matrix / count for matrix, count in zip(scatter, counts.clamp_min(1), strict=True)]
     scores = read.new_empty(len(SHRINKAGES), len(read), len(prior))
     floor = 1e-6 * torch.eye(z.shape[1], dtype=torch.float64)
     for row, shrinkage in enumerate(SHRINKAGES):
@@ -116,7 +58,7 @@ def perceptron_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) 
     """Scores (1, n, |Y|) on `read` of a two-layer perceptron fitted on `fit`: what neither a line nor a cloud sees."""
     fit, read, log_prior = fit.float(), read.float(), prior.float().log()
     net = nn.Sequential(nn.Linear(fit.shape[1], WIDTH), nn.ReLU(), nn.Linear(WIDTH, len(prior)))
-    optimizer = torch.optim.AdamW(net.parameters(), lr=4e-3, weight_decay=1e-2)
+    optimizer = AdamW(net.parameters(), lr=4e-3, weight_decay=1e-2)
     batches = max(1, len(fit) // BATCH)
     total = min(max(EPOCHS * batches, FEWEST_STEPS), MOST_STEPS)
     for step in range(total):
@@ -148,7 +90,7 @@ def cloud_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -> Te
     grand = z.mean(0)
     means = torch.zeros(len(prior), z.shape[1], dtype=torch.float64).index_add_(0, labels, z - grand) / counts
     inside = z - grand - means[labels]
-    within = inside.T @ inside / max(len(z) - len(prior), 1)
+    within = gram(inside) / max(len(z) - len(prior), 1)
     spread, axes = torch.linalg.eigh(within)
     whiten = axes / spread.clamp_min(1e-6 * float(spread.max()) + 1e-12).sqrt()
     centred = means @ whiten

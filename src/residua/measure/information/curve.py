@@ -1,4 +1,4 @@
-"""InformationCurve: how much each of the last blocks still knows of what was to be forgotten."""
+"""InformationCurve: information that each of the last blocks holds about the forgotten data."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ import torch
 
 from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.measure._features import features
 from residua.measure._memo import Memo, identity
+from residua.measure._outputs import features
+from residua.measure.information.estimate import plain_interval
 from residua.measure.information.families import FAMILIES, PARTS, Family
 from residua.measure.information.fitting import fit_blocks
-from residua.measure.information.intervals import plain_interval
-from residua.measure.information.labels import entropy
 from residua.measure.information.network import Data, Fitting
 from residua.measure.information.paper_protocol import LABEL_LR, batch_terms, paper_lr, paper_scores
-from residua.measure.information.samples import FitOn, Samples, samples
+from residua.measure.information.samples import FitOn, Samples, entropy, samples
 from residua.measure.information.summary import build_curve
 from residua.models.classifier import Classifier
 from residua.progress import tell
@@ -48,7 +47,7 @@ class InformationCurve:
     A network critic is fitted in rounds, the first of `steps` steps and each later one as long as all before it, until
     a round gains next to nothing on unseen data or there were `rounds` of them; where the last round still gained, a
     note says so.
-    `protocol="paper"` is the paper's critic as the paper describes it, read on its fitting data.
+    `protocol="paper"` is the critic as the paper describes it, read on its fitting data.
     """
 
     last: Annotated[
@@ -125,7 +124,7 @@ class InformationCurve:
 
     @property
     def families(self) -> tuple[Family, ...]:
-        """Those that are read: all where the stack needs them all, else the one."""
+        """The families that are read: all of them for the stack, else the chosen one."""
         return FAMILIES if self.family == "stack" else (self.family,)
 
     def _measure(
@@ -187,7 +186,7 @@ class InformationCurve:
 
 
 def _starts(asked: Samples) -> list[int]:
-    """Where each part's first sample stands among all."""
+    """Position of each part's first sample among all samples."""
     sizes = [len(part) for part in asked.parts]
     return [sum(sizes[:i]) for i in range(len(sizes))]
 

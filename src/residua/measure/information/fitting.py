@@ -1,4 +1,4 @@
-"""Fitting the critics of all blocks and folds: independent pieces of work that run side by side."""
+"""Fitting the critics of all blocks and folds, as independent tasks that run in parallel."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from residua.measure.information.families import half_of, pooled_scores, read_fa
 from residua.measure.information.network import ADDED, Course, Data, Fitting, fit_network
 from residua.measure.information.samples import FIT_ONLY, READ_ONLY, Samples
 from residua.models.classifier import Classifier
+from residua.parallel import each
 from residua.progress import tell
-from residua.side_by_side import each
 from residua.training.loop import seeded
 
 HALVES = 2
@@ -125,7 +125,7 @@ def _known(fits: Fits, asked: Samples, prior: Tensor) -> dict[int, Tensor]:
 
 
 def _adds(fits: Fits, block: int, asked: Samples, prior: Tensor) -> bool:
-    """Whether network critics add something at this block to what critics on pooled features read."""
+    """True if network critics read more at this block than critics on pooled features do."""
     reading = asked.fold != FIT_ONLY
     y, fold = asked.y[reading], asked.fold[reading]
     stack, pooled = (
@@ -172,18 +172,21 @@ def _pooled_piece(
 
 
 def _assembled(pieces: list[Piece], asked: Samples, linear_last: int | None) -> Fits:
+    """Scores of all pieces, summed at the positions of the samples that they belong to."""
+    # The position of every sample among those that are read; -1 for samples that only fit critics.
     reading = (asked.fold != FIT_ONLY).nonzero()[:, 0]
     place = torch.full((len(asked.y),), -1)
     place[reading] = torch.arange(len(reading))
     test = (asked.fold[reading] == READ_ONLY)[None, :, None]
     fits = Fits({}, {}, {}, {})
-    shares: dict[tuple[int, str], int] = {}
+    readers: dict[tuple[int, str], int] = {}  # critics per block and part
     for piece in pieces:
         fits.seconds[piece.block] = fits.seconds.get(piece.block, 0.0) + piece.seconds
         if piece.course:
             fits.course.setdefault(piece.block, []).append(piece.course)
         for name in piece.scores:
-            shares[piece.block, name] = shares.get((piece.block, name), 0) + 1
+            readers[piece.block, name] = readers.get((piece.block, name), 0) + 1
+        # Each sample of the task is outside of one fold, so that these sums have one term; test images have one per fold.
         for kept, scored, seen in (
             (fits.scores, piece.scores, piece.outside),
             (fits.fewer, piece.fewer, piece.own),
@@ -191,11 +194,11 @@ def _assembled(pieces: list[Piece], asked: Samples, linear_last: int | None) -> 
             of_block = kept.setdefault(piece.block, {})
             for name, scores in scored.items():
                 of_block[name] = _added(of_block.get(name), scores, place[seen], len(reading))
+    # The mean over folds for test images; at the last block the network critic is the linear one.
     for kept in (fits.scores, fits.fewer):
         for block, of_block in kept.items():
             for name, scores in of_block.items():
-                # Test images were read by the critics of every fold: their mean is taken.
-                of_block[name] = torch.where(test, scores / shares[block, name], scores)
+                of_block[name] = torch.where(test, scores / readers[block, name], scores)
             if block == linear_last and "linear" in of_block:
                 of_block["network"] = of_block["linear"]
     return fits

@@ -10,12 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from residua.measure._features import as_input
+from residua.measure._outputs import as_input
 from residua.measure.information.coordinates import Coordinates
-from residua.measure.information.labels import entropy
-from residua.measure.information.stacking import best_weights, combine, log_ratio
+from residua.measure.information.families import best_weights, combine, log_ratio
+from residua.measure.information.samples import entropy
 from residua.models.classifier import Classifier, clone, reinitialise
 from residua.training.loop import descend, unwatched
+from residua.training.optimizers import Adam
 
 READ = 500  # samples per batch where nothing is learned
 JUDGE = 6_400  # unseen samples that a round is judged on, at most
@@ -53,7 +54,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Fitting:
-    """How a network critic is fitted: rounds of Adam with a falling rate, each as long as all before it together.
+    """Settings of a network critic: rounds of Adam with a falling rate, each as long as all before it together.
 
     It ends with the first round after which it has begun to memorise: what it reads on its own fitting batches exceeds
     what it reads on unseen data by more than the share `memorised` of all that unseen data leave open, H(Y) - I.
@@ -75,7 +76,7 @@ class Fitting:
 
 @dataclass(frozen=True)
 class Course:
-    """What a critic read on unseen data after so many steps, round by round, and whether it had come to its end.
+    """A critic's readings on unseen data round by round, with the number of steps, and whether it converged.
 
     `fitted` is what it read on its own fitting batches at the end of each round.
     """
@@ -108,7 +109,7 @@ def fit_network(
     every = -(-len(outside) // JUDGE)
     judges = outside[::every]
     critic = new_critic(model, block, data.batch(inside[:2])[0], len(prior), how.dim)
-    optimizer = torch.optim.Adam(
+    optimizer = Adam(
         [
             {"params": list(critic.f.parameters()), "lr": how.lr},
             {"params": [critic.g], "lr": how.label_lr},
@@ -157,7 +158,7 @@ def _read_alone(scores: Tensor, y: Tensor, prior: Tensor) -> float:
 
 
 def _hopeless(scores: Tensor, nats: list[float], others: Tensor, y: Tensor, prior: Tensor) -> bool:
-    """Whether the critic adds nothing to what others read, and will not come to read as much as they do.
+    """True if the critic adds nothing to the others' reading and is not going to reach it.
 
     Round by round, gains shrank to about three quarters in critics on CIFAR-10, so that all further ones together are
     three times the last. Learning may begin slowly: the first two rounds say nothing.

@@ -9,17 +9,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from residua.measure.information.network import (
-    Data,
-    NetworkCritic,
-    Steps,
-    label_loss,
-    new_critic,
-    read,
-    stratified,
-)
+from residua.measure.information import network as nets
 from residua.models.classifier import Classifier
 from residua.training.loop import descend, unwatched
+from residua.training.optimizers import Adam
 
 LABEL_LR = 5e-4
 # The paper, "Implementation details": the learning rate of f by data set and network; elsewhere the last one.
@@ -35,7 +28,7 @@ def paper_lr(dataset: str, network: str) -> float:
 def paper_scores(
     model: Classifier,
     block: int,
-    data: Data,
+    data: nets.Data,
     prior: Tensor,
     *,
     lr: float,
@@ -48,16 +41,16 @@ def paper_scores(
     everything = torch.arange(len(data.y))
     example = data.batch(everything[:2])[0]
     critic = (
-        NetworkCritic(nn.Flatten(), example.flatten(1).shape[1], len(prior), dim).to(model.device)
+        nets.NetworkCritic(nn.Flatten(), example.flatten(1).shape[1], len(prior), dim).to(model.device)
         if block == model.depth
-        else new_critic(model, block, example, len(prior), dim)
+        else nets.new_critic(model, block, example, len(prior), dim)
     )
     with unwatched():
         descend(
             critic,
-            Steps(data, stratified(data.y, everything, batch), max(1, len(everything) // batch)),
-            label_loss(prior, data.device),
-            optimizer=torch.optim.Adam(
+            nets.Steps(data, nets.stratified(data.y, everything, batch), max(1, len(everything) // batch)),
+            nets.label_loss(prior, data.device),
+            optimizer=Adam(
                 [
                     {"params": list(critic.f.parameters()), "lr": lr},
                     {"params": [critic.g], "lr": label_lr},
@@ -66,7 +59,7 @@ def paper_scores(
             epochs=epochs,
             precision="float32",
         )
-    return read(critic, data, everything)
+    return nets.read(critic, data, everything)
 
 
 def batch_terms(scores: Tensor, y: Tensor, batch: int) -> Tensor:

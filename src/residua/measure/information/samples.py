@@ -1,4 +1,4 @@
-"""Which samples a curve is read on, which it is fitted on, and what Y is."""
+"""Samples and labels of an information curve: their folds, their frequencies and their entropy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,47 @@ from torch import Tensor
 from residua.data.split import Split, rounded
 from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.measure.information.labels import check_labels, frequencies, stratified_folds
+
+FEWEST = 20  # samples of a label
+
+
+def check_labels(y: Tensor, n: int) -> Tensor:
+    """The labels as 0, 1, ... without gaps; labels that cannot be read are refused."""
+    if y.ndim != 1 or y.is_floating_point() or len(y) != n:
+        raise InputError(
+            f"labels have shape {tuple(y.shape)} and type {y.dtype}, expected one whole number for each of the "
+            f"{n} features"
+        )
+    if len(y) and int(y.min()) < 0:
+        raise InputError(f"labels out of range: the smallest is {int(y.min())}, expected 0 or more")
+    kinds, y, counts = torch.unique(y.long(), return_inverse=True, return_counts=True)
+    if len(kinds) < 2:
+        raise InputError("there is only one label, so there is nothing to tell apart; give at least two")
+    if int(counts.min()) < FEWEST:
+        raise InputError(
+            f"a label has only {int(counts.min())} samples, expected at least {FEWEST}; give more, or join labels"
+        )
+    return y
+
+
+def frequencies(y: Tensor, labels: int = 0) -> Tensor:
+    """p(c): the share of each label."""
+    return torch.bincount(y, minlength=labels).double() / len(y)
+
+
+def entropy(prior: Tensor) -> float:
+    """H(Y) in nats: the reading of a perfect critic."""
+    return float(-(prior * prior.log()).sum())
+
+
+def stratified_folds(y: Tensor, folds: int) -> Tensor:
+    """The fold of each sample: at random, with each label spread evenly."""
+    fold = torch.empty(len(y), dtype=torch.int64)
+    for label in y.unique():
+        where = (y == label).nonzero()[:, 0]
+        fold[where[torch.randperm(len(where))]] = torch.arange(len(where)) % folds
+    return fold
+
 
 # Samples that take part without being read in turn.
 FIT_ONLY, READ_ONLY = -1, -2
@@ -51,12 +91,12 @@ class Samples:
         return frequencies(self.y[self.fold != READ_ONLY], int(self.y.max()) + 1)
 
     def inside(self, fold: int, halves: bool = False) -> Tensor:
-        """What the critic for this fold is fitted on; with `halves` a fold is every second one."""
+        """Samples that the critic of this fold is fitted on; with `halves`, every second fold counts as one."""
         own = self.fold % 2 if halves else self.fold
         return (((own != fold) | (self.fold == FIT_ONLY)) & (self.fold != READ_ONLY)).nonzero()[:, 0]
 
     def outside(self, fold: int, halves: bool = False) -> Tensor:
-        """What the critic for this fold reads."""
+        """Samples that the critic of this fold reads."""
         own = self.fold % 2 if halves else self.fold
         return (((own == fold) & (self.fold >= 0)) | (self.fold == READ_ONLY)).nonzero()[:, 0]
 
@@ -64,7 +104,7 @@ class Samples:
         return torch.cat([part.index for part in self.parts])
 
     def shown(self) -> dict[str, Any]:
-        """How models are shown these images."""
+        """Shape and normalisation of the images as models see them."""
         first = self.parts[0]
         return {"shape": list(first.shape), "mean": rounded(first.mean), "std": rounded(first.std)}
 
@@ -77,7 +117,7 @@ class Samples:
 
 
 def samples(task: ForgetTask, *, ratio: str = "all", fit_on: FitOn = "retain", folds: int = 4) -> Samples:
-    """What a curve of this task is read on. Draws from PyTorch's generator: folds, and retained samples left out.
+    """Samples that a curve of this task is read on. PyTorch's generator draws folds and left-out retained samples.
 
     Class-wise, Y is 1 on the forget set and 0 on the retain set, of which `ratio` keeps some: `all`, `1:5`
     (forget : retain) or `10%`. In random forgetting Y is the class and I is read on the forget set;

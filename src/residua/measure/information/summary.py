@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from residua.measure.information.estimate import interval
 from residua.measure.information.families import Family, Read, read_family
 from residua.measure.information.fitting import Fits
-from residua.measure.information.intervals import interval
-from residua.measure.information.labels import entropy
-from residua.measure.information.samples import FIT_ONLY, READ_ONLY, Samples
+from residua.measure.information.samples import FIT_ONLY, READ_ONLY, Samples, entropy
 from residua.readings import Curve
 
 # A reading warns if more than this is missing from it: nats, or a share of it. Calibration has the same bars.

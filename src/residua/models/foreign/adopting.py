@@ -1,8 +1,10 @@
-"""adopt: anybody's network becomes a Classifier."""
+"""adopt: anybody's network becomes a Classifier, described so that its checkpoint can be opened again."""
 
 from __future__ import annotations
 
 import copy
+import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,29 +12,34 @@ import torch
 from torch import Tensor, nn
 
 from residua.errors import InputError, first_line
+from residua.models.checkpoint import Checkpoint
 from residua.models.classifier import Classifier, probabilities
 from residua.models.foreign import draws
+from residua.models.foreign.building import LIBRARIES, build_listed, described, shapes_without_memory
 from residua.models.foreign.cutting import boundaries, cut
 from residua.models.foreign.families import recognise
-from residua.models.foreign.rebuilding import origin
-from residua.models.foreign.sequential import in_sequence
+from residua.models.foreign.fitting import fitted
+from residua.models.foreign.weight_files import Weights
 
 __all__ = ["adopt", "logits_of"]
 
 TOLERANCE = 1e-5
 SIDES = (32, 28, 64, 224, 8)
-# What is put around a network, and under which name it holds it.
+# Wrappers of networks, and the name under which each holds its network.
 WRAPPERS = {"DataParallel": "module", "DistributedDataParallel": "module", "OptimizedModule": "_orig_mod"}
 
 
 def adopt(module: nn.Module, cuts: Sequence[str] | None = None, example: Tensor | None = None) -> Classifier:
     """A classifier that computes what `module` computes, from copies of its weights, in eval mode.
 
-    Recognised without `cuts`: our own networks, nn.Sequential, and the usual families of torchvision, timm and
-    Hugging Face (docs/architectures.md). For others `cuts` names the submodules whose outputs end the
-    blocks. Outputs are compared with the module's on `example`, a batch of inputs, in eval and in
-    train mode; without it random images are tried. The architecture names the library, name and arguments where
-    those build the same network, so that a checkpoint of it can be opened again.
+    Outputs are compared with the module's in eval and in train mode. The architecture names the library, name and
+    arguments where those build the same network, so that a checkpoint of it can be opened again.
+
+    Args:
+        module: The network. Our own networks, nn.Sequential, and the usual families of torchvision, timm and Hugging
+            Face are recognised (docs/models.md).
+        cuts: Names of the submodules whose outputs end the blocks, for other networks.
+        example: A batch of at least two inputs; without it, random images of usual sizes are tried.
     """
     return adopt_as(module, cuts, example, None)
 
@@ -71,6 +78,11 @@ def adopt_as(
         built_by = origin(given, batch, int(logits.shape[1])) if known is None else known
         adopted.architecture = built_by | adopted.architecture
     return adopted.eval()
+
+
+def random_inputs(*shape: int) -> Tensor:
+    """A batch of four inputs of this shape, always the same."""
+    return torch.randn(4, *shape, generator=torch.Generator().manual_seed(0))
 
 
 def logits_of(output: Any) -> Tensor:
@@ -188,32 +200,36 @@ def _run(module: nn.Module, batch: Tensor) -> Tensor:
         return logits_of(module(batch))
 
 
+def _compared(one: nn.Module, other: nn.Module, batch: Tensor, training: bool) -> tuple[Tensor, float]:
+    """Outputs of the first network, and the largest difference of the second's, relative to the largest output."""
+    found = []
+    for model in (one, other):
+        torch.manual_seed(0)
+        found.append(_run(model.train(training), batch))
+    return found[0], float((found[0] - found[1]).abs().max() / found[0].abs().max().clamp_min(1.0))
+
+
 def _check(module: nn.Module, adopted: Classifier, batch: Tensor) -> None:
-    """The same outputs in eval mode, in train mode, and in eval mode with what training has moved, also
-    for fewer samples."""
+    """Refuse unless outputs agree in eval mode, in train mode, and in eval mode with moved statistics and fewer samples."""
     if next(adopted.pool.parameters(), None) is not None:
         raise InputError("what pools the last block has weights of its own; give cuts, the last one after it")
     if not adopted.depth:
         raise InputError("there is no block before the head; give cuts")
     both = copy.deepcopy(module), copy.deepcopy(adopted)
     for mode, seen in (("eval", batch), ("train", batch), ("eval", batch[1:])):
-        found = []
-        for model in both:
-            torch.manual_seed(0)
-            try:
-                found.append(_run(model.train(mode == "train"), seen))
-            except InputError:
-                raise
-            except Exception as error:
-                raise InputError(
-                    f"{type(module).__name__} does not run in {mode} mode ({first_line(error)}); "
-                    "pass an example that it takes in both modes"
-                ) from error
-        if not torch.isfinite(found[0]).all():
+        try:
+            outputs, apart = _compared(*both, seen, mode == "train")
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"{type(module).__name__} does not run in {mode} mode ({first_line(error)}); "
+                "pass an example that it takes in both modes"
+            ) from error
+        if not torch.isfinite(outputs).all():
             raise InputError(
                 f"the outputs of {type(module).__name__} are not finite numbers; its weights are damaged"
             )
-        apart = float((found[0] - found[1]).abs().max() / found[0].abs().max().clamp_min(1.0))
         if not apart <= TOLERANCE:
             raise InputError(
                 f"the blocks of {type(module).__name__} do not give its outputs in {mode} mode (they differ by "
@@ -247,3 +263,105 @@ def _without_side_effects(adopted: Classifier, batch: Tensor) -> Classifier:
         z = found
     adopted.blocks, adopted.pool, adopted.head = nn.ModuleList(parts[:-2]), parts[-2], parts[-1]
     return adopted
+
+
+POOLING = ("Flatten", "Identity", "Pool1d", "Pool2d", "Pool3d", "Pool")
+
+
+def in_sequence(module: nn.Sequential) -> Classifier:
+    """Norms, activations and poolings end the block that they follow; the last layer is the head.
+
+    Poolings directly before the head are `pool`. Dropout there belongs to the head, whose features
+    are those of the block before it.
+    """
+    parts = list(module)
+    heavy = [i for i, part in enumerate(parts) if _learns_a_matrix(part)]
+    if len(heavy) < 2:
+        raise InputError(
+            f"this nn.Sequential has {len(heavy)} layers with weights among its {len(parts)} parts, expected at "
+            "least 2, a block and the head; pass the network inside it, or give cuts"
+        )
+    head = heavy[-1]
+    while isinstance(parts[head - 1], nn.Dropout):
+        head -= 1
+    pool = head
+    while _only_pools(parts[pool - 1]):
+        pool -= 1
+    starts = [0, *heavy[1:-1], pool]
+    blocks = [_together(parts[a:b]) for a, b in itertools.pairwise(starts)]
+    return Classifier(blocks, _together(parts[head:]), pool=_together(parts[pool:head]))
+
+
+def _learns_a_matrix(part: nn.Module) -> bool:
+    return any(p.ndim > 1 for p in part.parameters())
+
+
+def _only_pools(part: nn.Module) -> bool:
+    learns = next(part.parameters(), None) is not None
+    return not learns and type(part).__name__.endswith(POOLING)
+
+
+def _together(parts: list[nn.Module]) -> nn.Module:
+    if not parts:
+        return nn.Identity()
+    return parts[0] if len(parts) == 1 else nn.Sequential(*parts)
+
+
+def is_listed(network: object) -> bool:
+    """True if this names a network of an installed library, not code of the caller's."""
+    return isinstance(network, str) and network.partition(":")[0] in LIBRARIES and "." not in network
+
+
+def origin(module: nn.Module, batch: Tensor, classes: int) -> dict[str, Any]:
+    """Library, name and arguments that build a network which computes what this one computes; else nothing.
+
+    It is built, given the module's weights, and compared in eval and in train mode: dropout that the description
+    misses would show.
+    """
+    try:
+        found = described(module, classes, int(batch.shape[1]))
+        if found is None:
+            return {}
+        again = build_listed(found["network"], found["arguments"]).to(batch.device)
+        again.load_state_dict(module.state_dict())
+    except (InputError, RuntimeError, AttributeError, KeyError, TypeError):
+        return {}
+    for training in (False, True):
+        if not _compared(copy.deepcopy(module), again, batch, training)[1] <= TOLERANCE:
+            return {}
+    return found
+
+
+def rebuilt(checkpoint: Checkpoint, weights: Weights) -> Classifier:
+    """The adopted network of this checkpoint, with its weights under the names that adopting gives them."""
+    path, architecture = checkpoint.path, checkpoint.architecture
+    network, arguments = architecture["network"], architecture.get("arguments", {})
+    shape: Any = architecture.get("input")
+    cuts: Any = architecture.get("cuts")
+    sound = isinstance(arguments, dict) and _is_shape(shape) and (cuts is None or _are_names(cuts))
+    if not sound:
+        raise InputError(
+            f"checkpoint {path} does not say how its network is built; save it again with residua.save"
+        )
+    wanted = shapes_without_memory(network, arguments)
+    held = sum(tensor.numel() for tensor in weights.values())
+    if wanted is not None and sum(map(math.prod, wanted.values())) > 2 * held + 1_000_000:
+        raise InputError(
+            f"checkpoint {path} names a network that is far larger than its weights; save it again with residua.save"
+        )
+    model = adopt_as(build_listed(network, arguments), cuts, random_inputs(*shape), architecture)
+    model.load_state_dict(fitted(path, weights, model))
+    return model
+
+
+def _is_shape(shape: object) -> bool:
+    return (
+        isinstance(shape, list)
+        and len(shape) in (1, 3)
+        and all(isinstance(n, int) and 0 < n <= 4096 for n in shape)
+        and math.prod(shape) <= 1 << 24
+    )
+
+
+def _are_names(cuts: object) -> bool:
+    return isinstance(cuts, list) and bool(cuts) and all(isinstance(name, str) for name in cuts)

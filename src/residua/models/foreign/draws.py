@@ -1,9 +1,9 @@
-"""How a third party's weights are drawn again.
+"""Initialisation of third parties' weights, for drawing them again.
 
 Other libraries often draw weights where the network is put together, not in the layer that owns them,
-and a class token has no layer at all. What the owner's `reset_parameters` would miss or draw
-otherwise is written down here, tensor by tensor, as `residua_draws` of the owner; `reinitialise`
-follows it. What is neither known here nor to its owner stays refused.
+and a class token has no layer at all. Tensors that the owner's `reset_parameters` would miss or draw
+otherwise are listed here, as `residua_draws` of the owner; `reinitialise` follows it. Tensors that neither this file
+nor their owner knows are refused.
 """
 
 from __future__ import annotations
@@ -191,10 +191,6 @@ def transformers(module: nn.Module, *, norms: bool = False) -> None:
             )
             by(part, **dict.fromkeys(tables, zeros))
             by(part, **dict.fromkeys(("layer_scale_parameter", "lambda_1", "lambda_2"), constant))
-
-
-def timm_vit(module: nn.Module) -> None:
-    layers(module, None, linear=truncated(0.02))
 
 
 def torchvision_vit(module: nn.Module) -> None:

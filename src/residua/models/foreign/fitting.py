@@ -1,4 +1,4 @@
-"""Which tensor of a file is which of a network."""
+"""Assignment of a file's tensors to those of a network, by name and shape."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from residua.errors import InputError
 from residua.models.checkpoint import check_tensor
 from residua.models.classifier import Classifier
 from residua.models.foreign.weight_files import Weights
-from residua.models.networks import build
-from residua.models.transformer import VARIANTS
+from residua.models.networks import VARIANTS, build
 
 PREFIXES = ("module.", "_orig_mod.", "model.")
 

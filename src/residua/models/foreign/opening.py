@@ -1,4 +1,4 @@
-"""load: a classifier from a checkpoint, ours or anybody's.
+"""load and make: a classifier from a checkpoint, ours or anybody's, or from the words that name its network.
 
 A third party's file is read, never run: safetensors, or the weights that `torch.save` wrote. No memory is filled on
 the file's word before its names and shapes are those of the network.
@@ -7,7 +7,8 @@ the file's word before its names and shapes are those of the network.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -15,28 +16,19 @@ import torch
 from torch import Tensor, nn
 
 from residua.errors import InputError
-from residua.files import reading, regular_file
-from residua.models.checkpoint import preprocessing_in, read_checkpoint
+from residua.models.checkpoint import Checkpoint, check_tensor
 from residua.models.classifier import Classifier
-from residua.models.foreign.adopting import adopt, adopt_as
-from residua.models.foreign.fitting import fitted, one_of_ours, same_names
-from residua.models.foreign.libraries import build_listed, from_words
-from residua.models.foreign.own_code import Network, built, importable_here
-from residua.models.foreign.rebuilding import architecture_in, is_listed, rebuilt
-from residua.models.foreign.weight_files import (
-    Weights,
-    from_pickle,
-    from_safetensors,
-    is_safetensors,
-    network_named_in,
-)
-from residua.models.networks import NETWORKS
+from residua.models.foreign.adopting import adopt, adopt_as, is_listed, random_inputs, rebuilt
+from residua.models.foreign.building import Network, build_listed, built, from_words, importable_here
+from residua.models.foreign.fitting import _names, _our_name, fitted, one_of_ours, same_names
+from residua.models.foreign.weight_files import Weights, weights_in
+from residua.models.networks import LAYERS, NETWORKS
 
 __all__ = ["load", "open_model", "with_stem"]
 
 
 def load(
-    path: str | Path,
+    path: str | Path | Checkpoint,
     network: Network | None = None,
     *,
     cuts: Sequence[str] | None = None,
@@ -49,26 +41,30 @@ def load(
 ) -> Classifier:
     """The classifier in this file, in eval mode.
 
-    `network` is needed if the file does not name its architecture: a name of `residua.models.NETWORKS`,
-    `"package.module:callable"` (the current directory is importable), or the callable itself. What it builds goes
-    through `adopt`, with `cuts` if it is not recognised. `classes`, `channels` and `image` (height, width) are those
-    of the data, and `expect` has other fields of the architecture ("network", "width", ...): a checkpoint of another
-    network is refused.
-
-    `trust=True` opens full pickles. A pickle can run any program in your name when it is opened: use it only for
-    files whose maker you trust with everything on this machine.
+    Args:
+        path: A .safetensors, .pt or .pth file, or a `Checkpoint` that was read already.
+        network: Needed if the file does not name its architecture: a name of `residua.models.NETWORKS`,
+            `"package.module:callable"` (the current directory is importable), or the callable itself. The network that
+            it builds goes through `adopt`.
+        cuts: Submodules whose outputs end the blocks, for a network that is not recognised.
+        trust: Opens full pickles. A pickle can run any program in your name when it is opened: use it only for files
+            whose maker you trust with everything on this machine.
+        classes: The number of classes of the data; a checkpoint of another number is refused.
+        channels: The number of channels of the data, likewise.
+        image: Height and width of the data's images, likewise.
+        expect: Other fields of the architecture ("network", "width", ...), likewise.
+        device: The device that the classifier is put on.
     """
-    path = regular_file(path, "a .safetensors, .pt or .pth file")
+    checkpoint = Checkpoint.of(path)
+    path = checkpoint.path
     network, stem = with_stem(network)
     required = {k: v for k, v in (("classes", classes), ("channels", channels)) if v is not None} | dict(
         expect or {}
     )
-    with reading(path):
-        architecture = architecture_in(path) if is_safetensors(path) else {}
-        listed = is_listed(architecture.get("network")) and network is None and cuts is None
-        if is_safetensors(path) and not listed and _names_its_network(path, network, cuts):
-            return _of_size(path, read_checkpoint(path, expect=required, device=device), image)
-        contents = from_safetensors(path) if is_safetensors(path) else from_pickle(path, trust)
+    listed = is_listed(checkpoint.network) and network is None and cuts is None
+    if checkpoint.kind == "safetensors" and not listed and _names_its_network(checkpoint, network, cuts):
+        return _of_size(path, checkpoint.classifier(expect=required, device=device), image)
+    contents = weights_in(checkpoint, trust)
     # Anybody may have put files into this folder: they are imported only if the caller asks for code in them.
     own_code = trust or (isinstance(network, str) and ":" in network)
     with (
@@ -76,7 +72,7 @@ def load(
         torch.random.fork_rng(devices=range(torch.cuda.device_count())),
     ):
         if listed and isinstance(contents, dict):
-            model = rebuilt(path, architecture, contents, adopt_as)
+            model = rebuilt(checkpoint, contents)
         else:
             model = _assembled(path, contents, network, stem, cuts, classes, channels, image)
     for field, expected in required.items():
@@ -85,25 +81,25 @@ def load(
                 f"checkpoint {path} has {field} {model.architecture.get(field)}, expected {expected}; "
                 "give the checkpoint and network that belong to this data"
             )
-    model.preprocessing = preprocessing_in(path)
+    model.preprocessing = checkpoint.preprocessing
     return _of_size(path, model.to(device), image).eval()
 
 
 open_model = load
 
 
-def _names_its_network(path: Path, network: Network | None, cuts: Sequence[str] | None) -> bool:
-    """Whether the file names one of our networks, or the caller named no other.
+def _names_its_network(checkpoint: Checkpoint, network: Network | None, cuts: Sequence[str] | None) -> bool:
+    """True if the file names one of our networks, or the caller named no other.
 
     A network of the caller's is for the third-party files among several; ours need none.
     """
-    named = network_named_in(path)
+    named = checkpoint.network
     if named not in NETWORKS:
         return network is None
     if network is None or (isinstance(network, str) and network in NETWORKS):
         if network not in (None, named):
             raise InputError(
-                f"checkpoint {path} belongs to the network {named}, not to {network}; leave out --network or give "
+                f"checkpoint {checkpoint.path} belongs to the network {named}, not to {network}; leave out --network or give "
                 "the other checkpoint"
             )
         _check_uncut(named, cuts)
@@ -140,20 +136,20 @@ def _assembled(
     channels: int | None,
     image: tuple[int, int] | None,
 ) -> Classifier:
+    example = None if channels is None or image is None else random_inputs(channels, *image)
     if network is None:
         if not isinstance(contents, nn.Module):
             raise InputError(
                 f"checkpoint {path} does not say which network it belongs to; name it with --network "
                 "(in Python, network=)"
             )
-        return adopt(contents, cuts, _example(channels, image))
+        return adopt(contents, cuts, example)
     weights = contents.state_dict() if isinstance(contents, nn.Module) else contents
     if isinstance(network, str) and network in NETWORKS:
         _check_uncut(network, cuts)
         return one_of_ours(path, network, weights, stem)
     words = from_words(network, classes, channels) if isinstance(network, str) else None
     module = build_listed(**words) if words else built(network, classes, channels)
-    example = _example(channels, image)
     if isinstance(module, Classifier) or same_names(weights, module):
         module.load_state_dict(fitted(path, weights, module))
         model = adopt_as(module, cuts, example, words)
@@ -163,17 +159,15 @@ def _assembled(
         model.load_state_dict(fitted(path, weights, model if same_names(weights, model) else module))
     if "classes" not in model.architecture and example is not None:
         model.architecture |= {"classes": int(model(example).shape[1]), "channels": example.shape[1]}
-    if isinstance(network, str) and "network" not in model.architecture:
-        model.architecture = {"network": network} | {
-            k: v for k, v in model.architecture.items() if k != "adopted"
-        }
+    return _named(model, network) if isinstance(network, str) else model
+
+
+def _named(model: Classifier, network: str) -> Classifier:
+    """The model, whose architecture names the caller's network if it names no other."""
+    if "network" not in model.architecture:
+        known = {key: value for key, value in model.architecture.items() if key != "adopted"}
+        model.architecture = {"network": network} | known
     return model
-
-
-def _example(channels: int | None, image: tuple[int, int] | None) -> Tensor | None:
-    if channels is None or image is None:
-        return None
-    return torch.randn(4, channels, *image, generator=torch.Generator().manual_seed(0))
 
 
 def _of_size(path: Path, model: Classifier, image: tuple[int, int] | None) -> Classifier:
@@ -184,3 +178,141 @@ def _of_size(path: Path, model: Classifier, image: tuple[int, int] | None) -> Cl
             f"{image[0]} x {image[1]}; give the checkpoint that belongs to this data"
         )
     return model
+
+
+# A part of a name of the usual implementations, and of ours; `{}` is the number of a layer.
+VIT_NAMES = (
+    (
+        r"(patch_embed\.proj|conv_proj|(vit\.)?embeddings\.patch_embeddings\.projection)\.",
+        "blocks.0.0.project.",
+    ),
+    (r"(cls_token|class_token|(vit\.)?embeddings\.cls_token)$", "blocks.0.0.token"),
+    (r"(pos_embed|encoder\.pos_embedding|(vit\.)?embeddings\.position_embeddings)$", "blocks.0.0.position"),
+    (r"(norm|encoder\.ln|(vit\.)?layernorm)\.", f"blocks.{LAYERS - 1}.1."),
+    (r"(heads\.head|classifier)\.", "head."),
+)
+LAYER = re.compile(
+    r"(?:blocks\.|encoder\.layers\.encoder_layer_|(?:vit\.)?(?:encoder\.layer|layers)\.)(\d+)\.(.*)"
+)
+LAYER_NAMES = (
+    (r"(ln_1|layernorm_before)\.", "norm1."),
+    (r"(ln_2|layernorm_after)\.", "norm2."),
+    (r"(attn\.qkv\.|self_attention\.in_proj_)", "attention.qkv."),
+    (r"(attn\.proj|self_attention\.out_proj|attention\.output\.dense|attention\.o_proj)\.", "attention.out."),
+    (r"(mlp\.fc1|mlp\.linear_1|intermediate\.dense)\.", "mlp.0."),
+    (r"(mlp\.fc2|mlp\.linear_2|mlp\.3|output\.dense)\.", "mlp.2."),
+)
+QKV = re.compile(r"attention\.(?:attention\.)?(query|key|value|q_proj|k_proj|v_proj)\.(weight|bias)")
+
+
+Renaming = Callable[[Weights], Weights]
+
+
+def make(
+    network: str,
+    *,
+    classes: int,
+    channels: int,
+    image: tuple[int, int],
+    cuts: Sequence[str] | None = None,
+    start: str | Path | Checkpoint | None = None,
+    trust: bool = False,
+) -> Classifier:
+    """A network of an installed library or of the caller's own code, adopted; from the weights of `start` if given.
+
+    `trust` opens a full pickle as `start`, as in `load`.
+    """
+    words = from_words(network, classes, channels)
+    with importable_here():
+        module = build_listed(**words) if words else built(network, classes, channels)
+        notes: tuple[str, ...] = ()
+        if start is not None:
+            notes = _begin(start, trust, module)
+        model = _named(adopt_as(module, cuts, random_inputs(channels, *image), words), network)
+    model.notes = (*model.notes, *notes)
+    return model
+
+
+def begin(model: Classifier, start: str | Path | Checkpoint, trust: bool = False) -> Classifier:
+    """`model`, one of our networks, with the weights of this file.
+
+    They may bear our names, or those of timm, torchvision or Hugging Face. A head for another number of classes
+    stays as it was drawn, and the model's notes say so. `trust` opens a full pickle, as in `load`.
+    """
+    network = str(model.architecture.get("network", ""))
+    renaming = _vit_weights if network == "vit" else _resnet(network)
+    model.notes = (*model.notes, *_begin(start, trust, model, renaming))
+    return model
+
+
+def _begin(
+    start: str | Path | Checkpoint, trust: bool, module: nn.Module, *renamings: Renaming
+) -> tuple[str, ...]:
+    """Put the weights of a file into the module; notes about tensors that stay as they were drawn."""
+    checkpoint = Checkpoint.of(start)
+    path, contents = checkpoint.path, weights_in(checkpoint, trust)
+    weights = contents.state_dict() if isinstance(contents, nn.Module) else contents
+    expected = module.state_dict()
+    forms = [form for plain in _names(weights) for form in (plain, *(rename(plain) for rename in renamings))]
+    form = max(forms, key=lambda one: len(one.keys() & expected.keys()))
+    head = _head(module, expected)
+    taken: Weights = {}
+    for name, want in expected.items():
+        have = form.get(name)
+        if have is not None and have.shape == want.shape:
+            check_tensor(path, name, have, want)
+            taken[name] = have
+        elif name.startswith(head):
+            continue  # other classes: the head stays as it was drawn
+        elif not name.endswith(("num_batches_tracked", "relative_position_index", "mask_token")):
+            raise InputError(
+                f"--init {path} does not fit the network: {name} is "
+                f"{'missing' if have is None else tuple(have.shape)}, expected {tuple(want.shape)}; give weights of this "
+                "architecture, and the image size that they were made for"
+            )
+    module.load_state_dict(expected | taken)
+    drawn = [name for name in expected if name.startswith(head) and name not in taken]
+    return (
+        (f"{path}: {', '.join(drawn)} have new random weights, because the file has other ones or none",)
+        if drawn
+        else ()
+    )
+
+
+def _head(module: nn.Module, expected: Weights) -> tuple[str, ...]:
+    """The names of the last layer with a matrix, which is the classifier in every network that is supported."""
+    if isinstance(module, Classifier):
+        return ("head.",)
+    last = [name for name, tensor in expected.items() if name.endswith("weight") and tensor.ndim >= 2][-1]
+    twin = ("head.", "head_dist.", "cls_classifier.", "distillation_classifier.")
+    return (last.removesuffix("weight"), *twin)
+
+
+def _resnet(network: str) -> Renaming:
+    return lambda weights: {_our_name(network, name): tensor for name, tensor in weights.items()}
+
+
+def _vit_weights(weights: Weights) -> Weights:
+    """A ViT's weights under our names; query, key and value become one matrix."""
+    named: Weights = {}
+    parts: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in weights.items():
+        found = LAYER.fullmatch(name)
+        if found:
+            number, rest = int(found[1]), found[2]
+            place = {0: "0.1", LAYERS - 1: f"{LAYERS - 1}.0"}.get(number, str(number))
+            if one := QKV.fullmatch(rest):
+                parts.setdefault(f"blocks.{place}.attention.qkv.{one[2]}", {})[one[1][0]] = tensor
+                continue
+            named[f"blocks.{place}.{_renamed(rest, LAYER_NAMES)}"] = tensor
+        else:
+            named[_renamed(name, VIT_NAMES)] = tensor
+    joined = {name: torch.cat([qkv[k] for k in "qkv"]) for name, qkv in parts.items() if len(qkv) == 3}
+    return named | joined
+
+
+def _renamed(name: str, table: Sequence[tuple[str, str]]) -> str:
+    for theirs, ours in table:
+        if re.match(theirs, name):
+            return re.sub(f"^{theirs}", ours, name)
+    return name

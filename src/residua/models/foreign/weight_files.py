@@ -1,71 +1,51 @@
-"""What a third party's checkpoint holds, read and never run."""
+"""The weights in a third party's checkpoint, read and never run.
+
+`torch.load(weights_only=True)` runs no code of the file's, but some functions that it allows make much out of little:
+`bytearray(n)`, or `_codecs.encode` nested in itself. A file of weights needs none of them, so before PyTorch opens it,
+names are checked against those that it does need, and steps are counted.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import json
+import io
 import pickle
+import pickletools
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from residua.errors import InputError, first_line
-from residua.files import open_regular
+from residua.errors import InputError, first_line, printable
+from residua.files import reading
 from residua.limits import check
-from residua.models.checkpoint import KEY, safetensors_file
-from residua.models.foreign.own_code import importable_here, in_short
-from residua.models.foreign.pickle_checks import check_legacy_pickles, check_zipped_pickle
+from residua.models.checkpoint import Checkpoint
+from residua.models.foreign.building import importable_here, in_short
 
 Weights = dict[str, Tensor]
 
 NESTED = ("state_dict", "model_state_dict", "model", "net")
 
 
-def is_safetensors(path: Path) -> bool:
-    if path.suffix == ".safetensors":
-        return True
-    with open_regular(path) as file:
-        head = file.read(9)
-    return path.suffix not in (".pt", ".pth") and head[8:] == b"{"
+def weights_in(checkpoint: Checkpoint, trust: bool) -> Weights | nn.Module:
+    """The weights in a file of either kind, or the module in a pickle whose maker is trusted."""
+    with reading(checkpoint.path):
+        if checkpoint.kind == "safetensors":
+            return checkpoint.tensors()
+        return _from_pickle(checkpoint, trust)
 
 
-def network_named_in(path: Path) -> str | None:
-    """The network whose name a safetensors file bears, if it bears one."""
-    with _readable(path), safe_open(safetensors_file(path), framework="pt") as file:
-        try:
-            name = json.loads((file.metadata() or {}).get(KEY, "{}")).get("network")
-        except (ValueError, RecursionError, AttributeError):
-            return None
-    return name if isinstance(name, str) else None
-
-
-def from_safetensors(path: Path) -> Weights:
-    with _readable(path), safe_open(safetensors_file(path), framework="pt") as file:
-        return {name: file.get_tensor(name) for name in file.keys()}
-
-
-@contextlib.contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except SafetensorError as error:
-        raise InputError(
-            f"checkpoint {path} is not a readable safetensors file ({first_line(error)}); save the weights as safetensors"
-        ) from error
-
-
-def from_pickle(path: Path, trust: bool) -> Weights | nn.Module:
-    """What `torch.save` wrote, opened as weights alone unless its maker is trusted."""
-    zipped = _is_zip(path)
+def _from_pickle(checkpoint: Checkpoint, trust: bool) -> Weights | nn.Module:
+    """The contents of a file by `torch.save`, opened as weights alone unless its maker is trusted."""
+    path = checkpoint.path
+    zipped = _is_zip(checkpoint.raw)
     if not trust:
-        _check_size(path, zipped)
+        _check_size(path, checkpoint.raw, zipped)
     try:
         with warnings.catch_warnings(), importable_here() if trust else contextlib.nullcontext():
             warnings.simplefilter("ignore")
@@ -77,52 +57,33 @@ def from_pickle(path: Path, trust: bool) -> Weights | nn.Module:
                 f"checkpoint {path} is not a readable PyTorch file ({in_short(error)}); save the weights as safetensors"
             ) from error
         wanted = re.search(r"GLOBAL ([\w.]+)|Unsupported class ([\w.]+)", str(error))
-        what = (
-            f"holds more than weights ({wanted[1] or wanted[2]})"
-            if wanted
-            else "is damaged or holds more than weights"
-        )
-        raise InputError(
-            f"checkpoint {path} {what}, and opening that could run any program; save state_dict() alone, "
-            "or pass --trust if you trust its maker with everything"
-        ) from error
+        raise _more_than_weights(path, wanted and (wanted[1] or wanted[2])) from error
     return _state_dict(path, found)
 
 
-def _is_zip(path: Path) -> bool:
+def _is_zip(raw: bytes) -> bool:
     try:
-        return zipfile.is_zipfile(path)
+        return zipfile.is_zipfile(io.BytesIO(raw))
     except zipfile.BadZipFile:  # it is one, of a kind that cannot be read
         return True
 
 
-def _check_size(path: Path, zipped: bool) -> None:
-    """Refuse what is small on disk and large in memory, before it is opened."""
-    with open_regular(path) as file:
-        on_disk = file.seek(0, 2)
-        file.seek(0)
-        if not on_disk:
-            raise InputError(f"checkpoint {path} is empty; give the file that holds the weights")
-        check(path, "memory", on_disk)
-        if not zipped:
-            check_legacy_pickles(path, file)
-            return
-        try:
-            with zipfile.ZipFile(file) as archive:
-                _check_archive(path, archive, on_disk)
-        except (
-            zipfile.BadZipFile,
-            NotImplementedError,
-            RuntimeError,
-            OSError,
-            EOFError,
-            ValueError,
-        ) as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(
-                f"checkpoint {path} is a damaged archive ({first_line(error)}); save the weights as safetensors"
-            ) from error
+def _check_size(path: Path, raw: bytes, zipped: bool) -> None:
+    """Refuse a file that is small on disk and large in memory, before it is opened."""
+    if not raw:
+        raise InputError(f"checkpoint {path} is empty; give the file that holds the weights")
+    if not zipped:
+        _check_legacy_pickles(path, io.BytesIO(raw))
+        return
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+            _check_archive(path, archive, len(raw))
+    except InputError:
+        raise
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, EOFError, ValueError) as error:
+        raise InputError(
+            f"checkpoint {path} is a damaged archive ({first_line(error)}); save the weights as safetensors"
+        ) from error
 
 
 def _check_archive(path: Path, archive: zipfile.ZipFile, on_disk: int) -> None:
@@ -136,7 +97,7 @@ def _check_archive(path: Path, archive: zipfile.ZipFile, on_disk: int) -> None:
         )
     for member in members:
         if member.filename.endswith(".pkl"):
-            check_zipped_pickle(path, archive.read(member))
+            _check(path, io.BytesIO(archive.read(member)))
 
 
 def _state_dict(path: Path, found: Any) -> Weights | nn.Module:
@@ -151,4 +112,72 @@ def _state_dict(path: Path, found: Any) -> Weights | nn.Module:
         found = next((found[k] for k in NESTED if isinstance(found.get(k), Mapping | nn.Module)), None)
     raise InputError(
         f"checkpoint {path} holds no weights by name, also not under {', '.join(NESTED)}; save state_dict() alone"
+    )
+
+
+# Names from which tensors, parameters and the settings beside them are rebuilt. Storages are named by their type of number.
+ALLOWED = re.compile(
+    r"""collections\.(OrderedDict|defaultdict|Counter)
+    |torch\.(Size|device|Tensor|[A-Za-z0-9]+Storage|storage\.(Untyped|Typed|_Legacy)?Storage)
+    |torch\.(bool|complex\d+|b?float[\d_a-z]+|q?u?int\d+(x\d)?|double|half|long|int|short)
+    |torch\.nn\.parameter\.(Parameter|Buffer|UninitializedParameter)
+    |torch\._utils\._rebuild_(tensor(_v2|_v3)?|parameter(_with_state)?|qtensor|sparse_tensor|meta_tensor_no_storage)
+    |torch\._tensor\._rebuild_from_type_v2
+    |torch\.serialization\._get_layout
+    |torch\._C\._(disabled_torch_function_impl|nn\.\w+)
+    |(builtins|__builtin__)\.(set|frozenset|complex)
+    """,
+    re.VERBOSE,
+)
+# Names that take the stack's word for what they are; PyTorch's own loader does not know them either.
+UNNAMED = ("STACK_GLOBAL", "INST", "OBJ", "EXT1", "EXT2", "EXT4")
+# A number that says what the file is; version, machine, contents and names of the storages follow.
+LEGACY = pickle.dumps(0x1950A86A20F9469CFC6C, 2)
+PICKLES_OF_LEGACY = 4
+
+
+def _check_legacy_pickles(path: Path, file: IO[bytes]) -> None:
+    """Refuse such pickles in a file from before the zip archives: several in a row, and then the numbers."""
+    begins = file.read(len(LEGACY))
+    if begins != LEGACY:
+        file.seek(0)
+        _check(path, file)
+        raise _unreadable(path, "it does not begin like one")
+    steps = 0
+    for _ in range(PICKLES_OF_LEGACY):
+        steps = _check(path, file, steps)
+
+
+def _check(path: Path, file: IO[bytes], steps: int = 0) -> int:
+    """Check one pickle, all of which must be readable as one; the number of steps so far."""
+    names: set[str | None] = set()
+    try:
+        for operation, argument, _ in pickletools.genops(file):
+            steps += 1
+            check(f"checkpoint {path}", "steps", steps)
+            if operation.name == "GLOBAL":
+                names.add(".".join(str(argument).split(" ", 1)))
+            elif operation.name in UNNAMED:
+                names.add(None)
+    except InputError:
+        raise
+    except Exception as error:  # bytes that are not a pickle make its parser raise anything
+        raise _unreadable(path, first_line(error)) from error
+    for name in sorted(names, key=str):
+        if name is None or not ALLOWED.fullmatch(name):
+            raise _more_than_weights(path, name and printable(name, 80))
+    return steps
+
+
+def _unreadable(path: Path, why: str) -> InputError:
+    return InputError(
+        f"checkpoint {path} is not a readable PyTorch file ({why}); save the weights as safetensors"
+    )
+
+
+def _more_than_weights(path: Path, name: str | None) -> InputError:
+    what = f"holds more than weights ({name})" if name else "is damaged or holds more than weights"
+    return InputError(
+        f"checkpoint {path} {what}, and opening that could run any program; save state_dict() alone, "
+        "or pass --trust if you trust its maker with everything"
     )

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from residua.report.audit_data import CurvePart, references_in
-from residua.report.figures.style import COLOURS, SERIES, canvas
-from residua.report.plain import role_name
+from residua.report.audit import CurvePart
+from residua.report.figures.style import COLOURS, canvas, colour_of, dash_of
+from residua.report.methods import MethodCurves, role_of
+from residua.report.text import role_name
+from residua.roles import references_in
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+
 # Intervals stand a little beside their block, so that those of several models can be told apart.
-BESIDE = {"unlearned": 0.035, "original": -0.035, "reference": 0.0, "random": 0.0}
+OFFSETS = {"unlearned": 0.035, "original": -0.035, "reference": 0.0, "random": 0.0}
 KINDS = {"unlearned": ("-", "o"), "original": ("-", "s"), "reference": ("-", "v"), "random": (":", "D")}
 
 
@@ -46,7 +49,7 @@ def curves_figure(curves: Mapping[str, CurvePart], width: float = 430, height: f
 
 
 def _scale(axes: Axes, values: Sequence[float], ceiling: float) -> None:
-    """As much of the axis as the curves need, since IDI is in their distances; the ceiling is named where it is above."""
+    """Limit the axis to what the curves need, since IDI is in their distances; the ceiling is named where it is above."""
     low, high = min(values), max(values)
     pad = 0.25 * ((high - low) or ceiling or 1.0)
     top = high + pad
@@ -69,7 +72,7 @@ def _line(axes: Axes, places: np.ndarray, curve: CurvePart, role: str, first_of_
               alpha=0.55 if kind == "original" else 1.0)  # fmt: skip
     if curve.intervals:
         ends = np.array([curve.intervals[block] for block in curve.blocks]).T
-        beside = places + BESIDE[kind]
+        beside = places + OFFSETS[kind]
         axes.vlines(beside, ends[0], ends[1], color=COLOURS[kind], lw=2.2, alpha=0.5)
 
 
@@ -86,30 +89,46 @@ def curves_text(curves: Mapping[str, CurvePart]) -> str:
     )
 
 
-def method_curves(
-    methods: Mapping[str, Sequence[float]], blocks: Sequence[int], ceiling: float, roles: Mapping[str, str]
-) -> Figure:
-    """Every method of a study, each in a group of its own that a page can show and hide; `roles` have fixed colours."""
+def method_curves(found: MethodCurves) -> Figure:
+    """Every method of a study, each in a group of its own that a page can show and hide; roles have fixed colours."""
     figure, axes = canvas(560, 330)
-    places = np.arange(len(blocks))
-    for number, (label, values) in enumerate(methods.items()):
-        role = roles.get(label)
-        style, marker = KINDS[role] if role else (DASHES[number // len(SERIES) % len(DASHES)], "o")
+    places = np.arange(len(found.blocks))
+    for number, (label, values) in enumerate(found.lines.items()):
+        role = role_of(label)
+        style, marker = KINDS[role] if role else (dash_of(number), "o")
         colour = COLOURS[colour_of(number, role)]
-        lines = axes.plot(places, list(values), linestyle=style, marker=marker, ms=4.5, color=colour)
+        lines = axes.plot(places, values, linestyle=style, marker=marker, ms=4.5, color=colour)
         lines[0].set_gid(f"series:{number}")
-    _scale(axes, [value for values in methods.values() for value in values], ceiling)
-    axes.set_xticks(places, [f"block {block}" for block in blocks])
+    _scale(axes, [value for values in found.lines.values() for value in values], found.ceiling)
+    axes.set_xticks(places, [f"block {block}" for block in found.blocks])
     axes.grid(axis="y")
     return figure
 
 
-DASHES = ("-", "--", "-.", ":")
-
-
-def colour_of(number: int, role: str | None) -> str:
-    return role or SERIES[number % len(SERIES)]
-
-
 def _values(curve: CurvePart) -> np.ndarray:
     return np.array(list(curve.blocks.values()))
+
+
+# What is drawn, and whether as it is stored: UA is an error, and its complement is easier to compare with TA.
+PANELS = (("on the forgotten, %", 0, True), ("on test data of the rest, %", 2, False))
+
+
+def trajectory_figure(courses: Mapping[str, np.ndarray], width: float = 560, height: float = 300) -> Figure:
+    """Accuracy on the forgotten and on test data after each epoch; each method in a group that a page can hide."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
+    for axes, (words, column, turned) in zip(figure.subplots(1, 2), PANELS, strict=True):
+        for number, (label, rows) in enumerate(courses.items()):
+            values = 100 * (1 - rows[:, column] if turned else rows[:, column])
+            colour = COLOURS[colour_of(number, role_of(label))]
+            lines = axes.plot(
+                1 + np.arange(len(rows)), values, dash_of(number), marker="o", ms=4, color=colour
+            )
+            lines[0].set_gid(f"series:{number}")
+        axes.set(xlabel="epoch", title=f"Accuracy {words}")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.margins(y=0.08)
+        axes.grid(axis="y")
+    return figure

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from residua.report.audit_data import AuditReport, references_in
+from residua.report.audit import AuditReport
 from residua.report.figures.style import COLOURS, MARKERS, canvas, short
-from residua.report.known import Known, known_methods
+from residua.report.text import Known, known_methods, zero_words
+from residua.roles import references_in
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,13 +44,12 @@ def idi_line(report: AuditReport, width: float = 700) -> Figure:
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
     axes.plot([left - pad, right + pad], [0, 0], color=COLOURS["muted"], lw=1.2, zorder=1)
-    if report.inside is not None and report.inside.margin < 1:  # a wider one passes nobody
-        margin = report.inside.margin
-        axes.fill_between(
-            [max(-margin, left - pad), margin], -0.2, 0.2, color=COLOURS["reference"], alpha=0.13, lw=0
-        )
+    inside = report.inside
+    if inside is not None and inside.references and inside.margin < 1:  # a wider one passes nobody
+        band = [max(-inside.margin, left - pad), inside.margin]
+        axes.fill_between(band, -0.2, 0.2, color=COLOURS["reference"], alpha=0.13, lw=0)
     zeros = _references(report) or [0.0]
-    own = "reference" if index.zero == "reference" else "random"
+    own = "random" if report.against == "none" else "reference"
     axes.plot(zeros, [0] * len(zeros), MARKERS["reference"], color=COLOURS[own], ms=20, mew=2.4)
     axes.plot([1, 1], [0, -0.36], color=COLOURS["original"], lw=1.2)
     axes.plot([1], [-0.36], MARKERS["original"], color=COLOURS["original"], ms=9)
@@ -58,7 +58,7 @@ def idi_line(report: AuditReport, width: float = 700) -> Figure:
         [index.value], [0], MARKERS["unlearned"], color=COLOURS["unlearned"], ms=13, mec=COLOURS["paper"]
     )
     _label(axes, index.value, 0.42, f"this model: {index.value:.2f}", "unlearned", (left, right))
-    zero = "never saw it" if index.zero == "reference" else "random network"
+    zero = "random network" if report.against == "none" else "never saw it"
     _label(axes, 0.0, -0.86, f"0: {zero}", own, (left, right))
     before = "1: before" if width < 500 else "1: before unlearning"
     _label(axes, 1.0, -0.86, before, "original", (left, right))
@@ -71,11 +71,7 @@ def _second_line(axes: Axes, known: Known, ends: tuple[float, float], width: flo
     """Known methods as marks, with the names for which there is room; all are in the text."""
     grey = COLOURS["muted"]
     level = BOTTOM - 46 * UNIT
-    words = (
-        f"for orientation, in the paper: {known.setting}"
-        if width >= 500
-        else f"in the paper: {known.setting}"
-    )
+    words = f"{'for orientation, ' if width >= 500 else ''}in the paper: {known.setting}"
     axes.annotate(words, (ends[0], level + 17 * UNIT), fontsize=9.5, color=grey)
     axes.plot(ends, [level, level], color=COLOURS["faint"], lw=1.2, zorder=1)
     axes.plot(
@@ -93,19 +89,12 @@ def _second_line(axes: Axes, known: Known, ends: tuple[float, float], width: flo
             fits = ends[0] <= value - half and value + half <= ends[1]
             if fits and all(r != row or value + half < a or value - half > b for r, a, b in taken):
                 taken.append((row, value - half, value + half))
-                axes.annotate(
-                    short(name, 12),
-                    (value, level - (15 + 11 * row) * UNIT),
-                    ha="center",
-                    fontsize=8.5,
-                    color=grey,
-                )
+                spot = (value, level - (15 + 11 * row) * UNIT)
+                axes.annotate(short(name, 12), spot, ha="center", fontsize=8.5, color=grey)
                 break
-    if known.random is not None:
-        axes.annotate(
-            f"← random weights {known.random:.2f}" if known.random < ends[0] else "", (ends[0], level - 37 * UNIT),
-            fontsize=8.5, color=grey,
-        )  # fmt: skip
+    if known.random is not None and known.random < ends[0]:
+        words = f"← random weights {known.random:.2f}"
+        axes.annotate(words, (ends[0], level - 37 * UNIT), fontsize=8.5, color=grey)
 
 
 def idi_line_text(report: AuditReport) -> str:
@@ -113,7 +102,7 @@ def idi_line_text(report: AuditReport) -> str:
     index = report.idi
     assert index is not None
     low, high = index.interval or (index.value, index.value)
-    zero = "a model that never saw the data" if index.zero == "reference" else "a network with random weights"
+    zero = zero_words(report, "the data")
     ticks = _references(report)
     marked = f" References are at {', '.join(f'{each:.2f}' for each in ticks)}." if len(ticks) > 1 else ""
     known = known_methods(report)
@@ -125,9 +114,9 @@ def idi_line_text(report: AuditReport) -> str:
 
 
 def _references(report: AuditReport) -> list[float]:
-    """Where single references are: each against the mean of the others."""
-    if report.inside is not None and report.inside.left_out:
-        return list(report.inside.left_out)
+    """IDI of single references, each against the mean of the others."""
+    if report.inside is not None and report.inside.chance is not None:
+        return list(report.inside.chance.left_out)
     return [0.0] if references_in(report.metrics) else []
 
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import mean
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from residua.report.controls import Detector
 from residua.report.figures.style import COLOURS, MARKERS, canvas, short
+from residua.report.methods import role_of
+from residua.report.table import spread
+from residua.report.text import Treatment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +21,12 @@ if TYPE_CHECKING:
 
     from residua.record import Record
 
-
+# Metrics that IDI is drawn against: the axis, whether larger is better (None: neither), whether it is logarithmic.
+AXES = {
+    "TA": ("test accuracy, %", True, False),
+    "RTE": ("run time, seconds", False, True),
+    "recovery": ("recovered accuracy, %", None, False),
+}
 # Points of one t-SNE picture: more only make a page heavy.
 MOST_POINTS = 600
 
@@ -31,6 +41,23 @@ class Point:
     dx: float = 0.0
     dy: float = 0.0
     role: str = "other"
+
+
+def points_of(
+    values: Mapping[str, Mapping[str, Sequence[float]]], name: str, left_out: Sequence[str] = ("random",)
+) -> list[Point]:
+    """The methods that have this metric and an IDI, but for those with the roles that are `left_out`."""
+    return [
+        Point(label, mean(own[name]), mean(own["IDI"]), spread(own[name]), spread(own["IDI"]), role_of(label) or "other")
+        for label, own in values.items()
+        if own[name] and own["IDI"] and role_of(label) not in left_out and (name != "RTE" or min(own[name]) > 0)
+    ]  # fmt: skip
+
+
+def metric_figure(points: Sequence[Point], name: str) -> Figure:
+    """IDI against one of `AXES`."""
+    words, larger, log = AXES[name]
+    return scatter_figure(points, x=words, y="IDI", larger=larger, log=log)
 
 
 def frontier(points: Sequence[Point], larger: bool) -> list[Point]:
@@ -70,16 +97,12 @@ def scatter_figure(
     axes.set(xlabel=x, ylabel=y)
     if log:
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(_plain)
+        axes.xaxis.set_major_formatter(lambda value, place: f"{value:g}")
         axes.xaxis.set_minor_formatter(lambda value, place: "")
     axes.margins(0.1)
     axes.grid()
     _name(axes, points)
     return figure
-
-
-def _plain(value: float, place: float | None) -> str:
-    return f"{value:g}"
 
 
 def _name(axes: Axes, points: Sequence[Point]) -> None:
@@ -111,11 +134,6 @@ def _name(axes: Axes, points: Sequence[Point]) -> None:
                       color=COLOURS["ink"])  # fmt: skip
 
 
-def scatter_text(points: Sequence[Point], x: str, y: str) -> str:
-    """The figure in words."""
-    return f"{len(points)} methods: {y} against {x}. The table above has every number."
-
-
 def embeddings(
     records: Mapping[str, Record], most: int = MOST_POINTS
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -145,4 +163,72 @@ def tsne_figure(pictures: Mapping[str, tuple[np.ndarray, np.ndarray]], columns: 
             spine.set(visible=True, color=COLOURS["faint"])
     for axes in grid[len(pictures) :]:
         axes.set_visible(False)
+    return figure
+
+
+def treatments_figure(found: Sequence[Treatment], width: float = 430) -> Figure:
+    """Per cent of the forgotten that are answered correctly after each treatment."""
+    figure, axes = canvas(width, 70 + 34 * len(found))
+    for row, each in enumerate(found):
+        values = [100 * x for x in (each.unlearned, each.original, *each.references)]
+        axes.plot([min(values), max(values)], [row, row], color=COLOURS["faint"], lw=2, zorder=1)
+        named: list[str | None] = [None] * 3 if row else ["Unlearned", "Original", "References"]
+        for reference in each.references:
+            _dot(axes, 100 * reference, row, "reference", named[2], 15)
+            named[2] = None
+        _dot(axes, values[1], row, "original", named[1], 8)
+        _dot(axes, values[0], row, "unlearned", named[0], 9)
+        axes.annotate(each.words, (0, row - 0.27), fontsize=9.5, color=COLOURS["ink"])
+    axes.set(xlim=(-2, 102), ylim=(len(found) - 0.5, -0.75), yticks=[])
+    axes.set_xlabel("forgotten answered correctly afterwards, %")
+    axes.spines["left"].set_visible(False)
+    figure.legend(loc="outside upper left", ncols=3, fontsize=9.5)
+    return figure
+
+
+def _dot(axes: Axes, x: float, y: float, role: str, label: str | None, size: float) -> None:
+    axes.plot([x], [y], MARKERS[role], color=COLOURS[role], ms=size, mew=2 if role == "reference" else 0.8,
+              label=label, linestyle="none")  # fmt: skip
+
+
+def treatments_text(found: Sequence[Treatment]) -> str:
+    """The figure in words."""
+    each = found[0]
+    references = ", ".join(f"{100 * value:.0f}" for value in each.references) or "none"
+    return (
+        f"Per cent of the forgotten that are answered correctly after {len(found)} treatments. After the first, "
+        f"{each.words}: this model {100 * each.unlearned:.0f}, references {references}, Original "
+        f"{100 * each.original:.0f}. A table below has all."
+    )
+
+
+def detectors_figure(found: Sequence[Detector], width: float = 430) -> Figure:
+    """The AUC of each metric with its interval; 0.5 is a coin."""
+    figure, axes = canvas(width, 60 + 19 * len(found))
+    for row, each in enumerate(found):
+        blue = COLOURS["reference"]
+        axes.plot([each.low, each.high], [row, row], color=blue, lw=5, alpha=0.3, solid_capstyle="butt")
+        axes.plot([each.auc], [row], "o", color=blue, ms=6)
+    axes.axvline(0.5, color=COLOURS["muted"], lw=1, ls=(0, (1, 2)))
+    axes.set(ylim=(len(found) - 0.4, -0.6), xlabel="probability of telling a model that knows (0.5: a coin)")
+    axes.set_yticks(range(len(found)), [short(each.name) for each in found])
+    axes.grid(axis="x")
+    return figure
+
+
+def index_figure(found: Mapping[str, tuple[Sequence[float], str]], width: float = 430) -> Figure:
+    """IDI of methods, each with its seeds as small dots and their mean, the least first. Values, and a role for colour."""
+    rows = sorted(found, key=lambda name: mean(found[name][0]))
+    figure, axes = canvas(width, 60 + 19 * len(rows))
+    for row, name in enumerate(rows):
+        values, role = found[name]
+        axes.plot(values, [row] * len(values), "o", color=COLOURS[role], ms=4, alpha=0.35)
+        axes.plot(
+            [mean(values)], [row], "v" if role == "reference" else MARKERS[role], color=COLOURS[role], ms=7
+        )
+    for place in (0, 1):
+        axes.axvline(place, color=COLOURS["muted"], lw=1, ls=(0, (1, 2)))
+    axes.set(ylim=(len(rows) - 0.4, -0.6), xlabel="IDI (0: Retrain, 1: Original)")
+    axes.set_yticks(range(len(rows)), [short(name) for name in rows])
+    axes.grid(axis="x")
     return figure

@@ -1,4 +1,4 @@
-"""How figures look: one colour per role, and SVG that a page can show in light and dark.
+"""Style of figures: one colour per role, and SVG that a page can show in light and dark.
 
 A figure is drawn once, by matplotlib. Saved as PDF or PNG it is a figure of a paper; `svg` turns it into markup for a
 page, where the colours become CSS variables, so that the page's scheme decides, and names become text that is read aloud.
@@ -33,6 +33,7 @@ COLOURS = {
     "s7": "#7f3c8d", "s8": "#a14a2a",
 }  # fmt: skip
 SERIES = ("s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8")
+DASHES = ("-", "--", "-.", ":")
 MARKERS = {"unlearned": "o", "original": "s", "reference": "|", "random": "D", "other": "^"}
 _NAMES = {colour: name for name, colour in COLOURS.items()}
 LONGEST = 22
@@ -71,6 +72,16 @@ def canvas(width: float, height: float) -> tuple[Figure, Axes]:
 
     figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
     return figure, figure.subplots()
+
+
+def colour_of(number: int, role: str | None) -> str:
+    """The name of the colour of a series: its role's, or one of eight in turn."""
+    return role or SERIES[number % len(SERIES)]
+
+
+def dash_of(number: int) -> str:
+    """Another dash where the colours begin again."""
+    return DASHES[number // len(SERIES) % len(DASHES)]
 
 
 def short(name: str, most: int = LONGEST) -> str:

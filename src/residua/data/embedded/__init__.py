@@ -1,1 +1,0 @@
-"""Data that come with the package, their licence, and the script that made them."""

@@ -1,0 +1,183 @@
+"""Parsing of `--data` and `--forget`: a data set from its name and place, a task from the words for its forget set."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from residua.data.checks import folder, side, unknown
+from residua.data.cifar import cifar10, cifar100
+from residua.data.from_arrays import npz
+from residua.data.from_files import csv, image_folder
+from residua.data.hub import hf_datasets, parquet
+from residua.data.idx import fashion_mnist, fashion_sample, mnist
+from residua.data.preprocessing import Preprocessing, numbers, prepare
+from residua.data.task import Dataset, ForgetTask, forget_classes, forget_indices, forget_samples, part_of
+from residua.errors import InputError, first_line
+from residua.files import read_text
+from residua.npz import read_npy
+
+EMBEDDED: dict[str, Callable[..., Dataset]] = {"fashion-sample": fashion_sample}
+ON_DISK: dict[str, Callable[..., Dataset]] = {
+    "fashion-mnist": fashion_mnist,
+    "mnist": mnist,
+    "cifar10": cifar10,
+    "cifar100": cifar100,
+    "parquet": parquet,
+    "image-folder": image_folder,
+    "hf-datasets": hf_datasets,
+    "npz": npz,
+    "csv": csv,
+}
+
+
+IN_A_FILE = ("npz", "csv")
+# `NAME:PLACE?size=32&mean=0.5&std=0.25`: what the options of the command line become, so that one word says it all.
+_SETTING = r"(?:size|mean|std|normalise|name|part)=[^&?]*"
+SETTINGS = re.compile(rf"\?({_SETTING}(?:&{_SETTING})*)$")
+
+
+def open_dataset(
+    spec: str,
+    *,
+    size: int | None = None,
+    preprocessing: Preprocessing | None = None,
+    carried: Preprocessing | None = None,
+    name: str | None = None,
+) -> Dataset:
+    """The data set that NAME or NAME:PLACE stands for.
+
+    Settings may stand behind the words, as in `cifar10:data/?size=32&normalise=imagenet`. `?part=0.2` takes a fifth of
+    each class's training examples, the same ones every time, and all test data.
+
+    Args:
+        spec: The words.
+        size: Side in pixels that images are brought to.
+        preprocessing: Size and normalisation, instead of `size`.
+        carried: Size and normalisation from the model's checkpoint, for fields that neither the words nor the caller
+            set; fields that are still open are the loader's choice.
+        name: Name of the data set, by which recipes are found.
+    """
+    spec, settings = split_settings(spec)
+    name = settings.pop("name", name)
+    asked = (preprocessing or Preprocessing(size)).over(_preprocessing(settings))
+    wanted = asked.over(carried)
+    data = part_of(prepare(_fitting(spec, asked.size, wanted.size), wanted), _part(settings))
+    return replace(data, name=name) if name else data
+
+
+def _fitting(spec: str, asked: int | None, carried: int | None) -> Dataset:
+    """The data in the size that was asked for or, without that, in their own if it is the one that a model expects."""
+    if asked is not None or carried is None:
+        return _opened(spec, asked)
+    try:
+        data = _opened(spec, None)
+    except InputError:  # images of several sizes, or not there at all, which the second try says
+        return _opened(spec, carried)
+    return data if data.shape[1:] == (carried, carried) else _opened(spec, carried)
+
+
+def split_settings(spec: str) -> tuple[str, dict[str, str]]:
+    """The words without their settings, and the settings."""
+    found = SETTINGS.search(spec)
+    if not found:
+        return spec, {}
+    return spec[: found.start()], dict(setting.split("=", 1) for setting in found[1].split("&"))
+
+
+def with_settings(spec: str, **settings: object) -> str:
+    """The words with these settings behind them; those that are None are left out, those there already replaced."""
+    plain, before = split_settings(spec)
+    kept = before | {key: str(value) for key, value in settings.items() if value is not None}
+    return f"{plain}?{'&'.join(f'{key}={value}' for key, value in kept.items())}" if kept else plain
+
+
+def _part(settings: dict[str, str]) -> float:
+    words = settings.get("part", "1")
+    try:
+        return float(words)
+    except ValueError:
+        raise InputError(f"part is {words!r}, expected a number above 0 and up to 1") from None
+
+
+def _preprocessing(settings: dict[str, str]) -> Preprocessing:
+    size = settings.get("size")
+    if size is not None and not size.isdigit():
+        raise InputError(f"size is {size!r}, expected a whole number of pixels from 1 up")
+    mean, std = (numbers(settings[key], key) if key in settings else None for key in ("mean", "std"))
+    return Preprocessing(None if size is None else int(size), mean, std, settings.get("normalise"))
+
+
+def _opened(spec: str, size: int | None) -> Dataset:
+    # Only the first colon separates: PLACE may begin with a drive letter.
+    name, _, place = spec.partition(":")
+    options = {} if size is None else {"size": side(size)}
+    if name in EMBEDDED:
+        if place:
+            raise InputError(f"{spec} names a folder but {name} comes with the package; write {name} alone")
+        return EMBEDDED[name](**options)
+    if name not in ON_DISK:
+        raise unknown("data set", name, [*EMBEDDED, *ON_DISK])
+    if not place:
+        what = "FILE" if name in IN_A_FILE else "DIR"
+        raise InputError(
+            f"{spec} names no {'file' if name in IN_A_FILE else 'folder'}, expected {name}:{what}; add the "
+            f"{'file' if name in IN_A_FILE else 'folder'} that holds the data"
+        )
+    try:
+        path = Path(place).expanduser()
+    except RuntimeError as error:
+        raise InputError(f"{place} names the home of an unknown user; write the folder out") from error
+    return ON_DISK[name](path if name in IN_A_FILE else folder(path), **options)
+
+
+def parse_forget(data: Dataset, words: str) -> ForgetTask:
+    """`class:6`, `classes:1,2`, `samples:50[:SEED]` or `indices:FILE` of this data set."""
+    kind, _, what = words.partition(":")
+    try:
+        if kind in ("class", "classes"):
+            return forget_classes(data, [_class(data, word) for word in what.split(",") if word])
+        if kind == "samples":
+            per_class, _, seed = what.partition(":")
+            return forget_samples(data, int(per_class), seed=int(seed or 0))
+        if kind == "indices":
+            return forget_indices(data, _read_indices(Path(what)))
+    except InputError:
+        raise
+    except ValueError:
+        pass
+    raise InputError(
+        f"--forget {words!r} is not understood; write class:6, classes:1,2, samples:50 or indices:FILE"
+    )
+
+
+def _class(data: Dataset, word: str) -> int:
+    return data.class_names.index(word) if word in data.class_names else int(word)
+
+
+def _read_indices(path: Path) -> torch.Tensor:
+    what = "a file of training indices after indices:"
+    try:
+        if path.suffix == ".npy":
+            values = read_npy(path, what)
+        elif path.suffix == ".json":
+            values = np.asarray(json.loads(read_text(path, what)))
+        else:
+            values = np.asarray([int(line) for line in read_text(path, what).split()], dtype=np.int64)
+        if values.dtype.kind in "iu":
+            if values.size and int(values.max()) > np.iinfo(np.int64).max:
+                raise OverflowError(f"{values.max()} is too large")
+            values = values.astype(np.int64)
+        return torch.as_tensor(values)
+    except InputError:
+        raise
+    except (ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
+        raise InputError(
+            f"{path} does not hold training indices ({first_line(error)}); write one whole number per line"
+        ) from error

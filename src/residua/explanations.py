@@ -1,0 +1,107 @@
+"""Explanations: the meaning of every metric, read from `metrics.json`. Adding a metric is one entry there.
+
+Reports, tables and `residua explain` use them; nothing here needs PyTorch. A plug-in's module has its own tuple
+`EXPLANATIONS`, in which the label of the plug-in's measure may be left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib import resources
+from typing import ClassVar, Literal
+
+from pydantic import ConfigDict, TypeAdapter
+
+from residua import plugins
+from residua.errors import InputError
+
+Box = Literal["black", "cost", "white"]
+Unit = Literal["share", "nats", "number", "mini-batches", "seconds"]
+Parts = Literal["none", "attacker", "blocks", "classes", "whole"]
+NEARER = "nearer the reference"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """A metric: its definition, its better side, and its blind spots.
+
+    Args:
+        box: `black` if outputs suffice, `white` if the network's inside is needed, `cost` for neither.
+        better: The better side, in words; `better_of` names parts whose better side differs.
+        ideal: The value of a model that forgot.
+        blind: Differences between models that the metric does not show.
+        elsewhere: Its names and conventions in other papers and code.
+        measures: Labels of the measures that it is computed from.
+        against: The other models that it needs, one of which is enough with `either`.
+        parts: The kind of part that may follow the name after a dot.
+        aliases: Other names under which `residua explain` finds it.
+    """
+
+    name: str
+    title: str
+    box: Box
+    definition: str
+    formula: str
+    range: str
+    better: str = NEARER
+    ideal: str
+    blind: str
+    source: str
+    elsewhere: str = ""
+    unit: Unit = "share"
+    measures: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+    either: bool = False
+    parts: Parts = "none"
+    aliases: tuple[str, ...] = ()
+    better_of: tuple[tuple[str, str], ...] = ()
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
+    def side(self, name: str) -> str:
+        """The better side, in words, of the metric or of a part of it."""
+        parts = name.split(".")[1:]
+        return next((words for part, words in self.better_of if part in parts), self.better)
+
+
+def explanations() -> tuple[Explanation, ...]:
+    """Every metric: the package's own, and those of the plug-ins that were loaded so far."""
+    return (*METRICS, *_of_plugins())
+
+
+def explanation(word: str) -> Explanation:
+    """The explanation of a metric or of a part of it, ignoring case."""
+    names = _names()
+    entry = names.get(word.lower()) or names.get(word.partition(".")[0].lower())
+    if entry is None:
+        known = ", ".join(entry.name for entry in explanations())
+        raise InputError(f"there is no metric {word!r}; choose one of {known}")
+    return entry
+
+
+def explained(name: str) -> Explanation | None:
+    """The explanation of the value of this name; None for a value that has none."""
+    return _names().get(name.partition(".")[0].lower())
+
+
+def _of_plugins() -> Iterator[Explanation]:
+    for label, entries in plugins.explanations().items():
+        for entry in entries:
+            yield entry if entry.measures else dataclasses.replace(entry, measures=(label,))
+
+
+def _names() -> dict[str, Explanation]:
+    return _OWN_NAMES | _by_name(_of_plugins())
+
+
+def _by_name(entries: Iterable[Explanation]) -> dict[str, Explanation]:
+    return {word.lower(): entry for entry in entries for word in (entry.name, *entry.aliases)}
+
+
+# By box (outputs, cost, inside); measures before comparisons.
+METRICS = TypeAdapter(tuple[Explanation, ...]).validate_json(
+    resources.files("residua").joinpath("metrics.json").read_bytes()
+)
+_OWN_NAMES = _by_name(METRICS)

@@ -1,7 +1,0 @@
-"""The paper's own numbers, to stand beside ours."""
-
-from __future__ import annotations
-
-from residua.paper.numbers import Number, numbers_of, table_labels
-
-__all__ = ["Number", "numbers_of", "table_labels"]

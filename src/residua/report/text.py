@@ -1,0 +1,427 @@
+"""Plain words for an audit: what a reader who knows nothing of the method is told first, on the page and in report.md."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import mean
+from typing import TYPE_CHECKING, Any, Literal
+
+from residua.compare.agreement import Witness
+from residua.compare.verdicts import WORDS, Keeps, Knows, Rules, Says
+from residua.errors import printable
+from residua.readings import Reading
+from residua.record import TaskFacts
+from residua.report.rendering import environment
+from residua.report.table import metrics_table, with_interval
+from residua.roles import references_in, roles_in
+
+if TYPE_CHECKING:
+    from residua.report.audit import AuditReport
+
+Tone = Literal["good", "bad", "open"]
+# Verdicts as readers see them: the word, and how it is toned.
+TONES: dict[str, Tone] = {"FORGOTTEN": "good", "UNDETERMINED": "open"}
+SENTENCES = ("What was found", "How sure", "Not shown")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One of the three questions that a verdict answers: the question, the answer in a few words, the numbers behind it."""
+
+    question: str
+    answer: str
+    numbers: str
+    tone: Tone
+
+
+def sentences(report: AuditReport) -> list[tuple[str, str]]:
+    """The three sentences of the verdict, each under its own name."""
+    named = zip(SENTENCES, report.sentence.split("\n"), strict=False)
+    bare = ((name, line.removeprefix(f"{name}: ")) for name, line in named if line)
+    return [(name, line[0].upper() + line[1:]) for name, line in bare]
+
+
+def facts(report: AuditReport) -> list[Fact]:
+    """The three findings of the verdict in words: outputs, inside, utility."""
+    return [_says(report), _knows(report), _kept(report)]
+
+
+def _says(report: AuditReport) -> Fact:
+    question, like = "Does it still say it?", report.likeness
+    errors = [report.metrics.get(role, {}).get("UA") for role in ("unlearned", "original")]
+    if like is not None:
+        own, other, whose = like.ua, like.expected, "by a model that never saw them"
+    elif errors[0] is None or errors[1] is None:
+        return Fact(question, "Not assessed", "What it answers on the forgotten data was not given.", "open")
+    else:
+        own, other, whose = errors[0], errors[1], "before"
+    numbers = (
+        f"{_per_cent(1 - own)} of the forgotten images are still answered correctly; {whose}, "
+        f"{_per_cent(1 - other)}."
+    )
+    answers: dict[Says | None, tuple[str, Tone]] = {
+        "answers": ("Yes, it still answers", "bad"),
+        "original": ("Yes, its answers are closer to those from before", "bad"),
+        "reference": ("No, or hardly any more", "good"),
+        "like": ("No, like a model that never saw it", "good"),
+        "unlike": ("Its answers are not those of a model that never saw it", "open"),
+        None: ("There is nothing to compare its answers with", "open"),
+    }
+    answer, tone = answers[report.findings.says]
+    return Fact(question, answer, numbers, tone)
+
+
+def _knows(report: AuditReport) -> Fact:
+    question, index = "Does it still know it, inside?", report.idi
+    if index is None:
+        return Fact(question, "Not assessed", "The inside of the model was not given.", "open")
+    if index.value is None or index.interval is None:
+        why = "Before, it did not clearly know more than a model that never saw the data."
+        return Fact(question, "Inconclusive", why, "open")
+    found = with_interval(index.value, index.interval)
+    numbers = f"IDI {found}: 1 is what the model knew before, 0 what {zero_words(report)} knows."
+    answers: dict[Knows | None, tuple[str, Tone]] = {
+        "more": ("Yes, it still knows it", "bad"),
+        "less": ("Less than a model that never saw it", "bad"),
+        "within": ("No, like a model that never saw it", "good"),
+        None: ("It is not clear", "open"),
+    }
+    if report.against == "none":
+        answers |= {
+            "more": ("Yes, nearly all that it knew before", "bad"),
+            "less": ("Next to nothing is left", "open"),
+            None: ("Inconclusive without a reference", "open"),
+        }
+    answer, tone = answers[report.findings.knows]
+    return Fact(question, answer, numbers, tone)
+
+
+def _kept(report: AuditReport) -> Fact:
+    question = "Is it still useful?"
+    if report.loss is None:
+        return Fact(question, "Not assessed", "Its accuracy on test data was not given.", "open")
+    change = round(-100 * report.loss.value, 1) + 0.0
+    numbers = (
+        f"Test accuracy on everything else changed by {change:+.1f} points; a loss of "
+        f"{100 * report.rules.utility:g} points is allowed."
+    )
+    answers: dict[Keeps | None, tuple[str, Tone]] = {
+        "lost": ("No, it lost too much", "bad"),
+        "kept": ("Yes", "good"),
+        None: ("It is not clear", "open"),
+    }
+    answer, tone = answers[report.findings.keeps]
+    return Fact(question, answer, numbers, tone)
+
+
+def zero_words(report: AuditReport, what: str = "it") -> str:
+    """The model at IDI 0."""
+    return "a network with random weights" if report.against == "none" else f"a model that never saw {what}"
+
+
+def contradicts(report: AuditReport, witness: Witness) -> bool:
+    return report.inside is not None and witness.contradicts(report.inside.tolerance)
+
+
+def resolution(report: AuditReport) -> str:
+    """The sensitivity of this audit in one sentence."""
+    if report.idi is None:
+        return "The inside was not assessed, so a model that only keeps silent and one that forgot look the same."
+    if report.against == "none":
+        return "There is no reference, so this audit can accuse a model and can never clear it."
+    kind = "retrained" if report.against == "model" else "proxy"
+    found = report.inside
+    if found is None or found.resolution is None:
+        return (
+            f"One {kind} model is the reference: how much such models differ from each other is unknown, and small "
+            "residues cannot be distinguished from that."
+        )
+    return (
+        f"{found.references} {kind} models are the references: the smallest detectable IDI is {found.resolution:.2f} "
+        "(95 % power); a smaller residue may be missed."
+    )
+
+
+def task_of(report: AuditReport) -> TaskFacts:
+    return TaskFacts.model_validate(report.about.get("task") or {"splits": {}})
+
+
+def forgotten(report: AuditReport) -> list[str]:
+    """The data to be forgotten, class by class: `class 3, cat: 281 images`."""
+    task = task_of(report)
+    counts = task.splits["forget"].per_class if "forget" in task.splits else None
+    if not counts:
+        return [f"{task.size('forget')} examples"]
+    return [f"{task.named(label)}: {n} images" for label, n in enumerate(counts) if n]
+
+
+def subject(report: AuditReport) -> str:
+    """The audit in a few words: the data, and what was to be forgotten."""
+    task, parts = task_of(report), forgotten(report)
+    what = parts[0] if len(parts) == 1 else f"{task.size('forget')} images of {len(parts)} classes"
+    return f"{task.dataset or 'Data that stayed with their owner'} · to be forgotten: {what}"
+
+
+def role_name(role: str) -> str:
+    """Reference2 becomes Reference 2."""
+    number = role.removeprefix("reference") if references_in([role]) else ""
+    return f"Reference {number}" if number else role.capitalize()
+
+
+def _per_cent(fraction: float) -> str:
+    return f"{100 * fraction:.0f} %" if fraction in (0.0, 1.0) else f"{100 * fraction:.1f} %"
+
+
+ACCESS = {
+    "weights": "the weights of all models",
+    "features and outputs": "features and outputs that the owner saved",
+    "features": "features that the owner saved",
+    "outputs": "outputs that the owner saved",
+}
+
+
+def provenance(report: AuditReport) -> list[tuple[str, str]]:
+    """Terms and what stands under them, the most asked for first. What is typed by people is taken on trust."""
+    about, task = report.about, task_of(report)
+    typed, software = part_of(about, "typed"), part_of(about, "software")
+    sizes = ", ".join(f"{split.n} {name.replace('_', ' ')}" for name, split in task.splits.items())
+    rows = [
+        ("Made by", typed.get("by")),
+        ("Made on", typed.get("when")),
+        ("Version", _joined(software)),
+        *(
+            (f"{role_name(role)} model", _model(typed.get(role), report.models.get(role)))
+            for role in roles_in(report.records)
+        ),
+        ("Given", ACCESS[report.tier]),
+        ("Data", typed.get("data") or task.dataset),
+        ("Examples", sizes),
+        ("To be forgotten", "; ".join(forgotten(report))),
+        ("Hash of the task", task.sha256),
+        ("Network", _joined(part_of(about, "network"))),
+        ("Rules", rules_line(report.rules)),
+        ("Seed", str(about["seed"]) if "seed" in about else None),
+        ("Planned before", f"the plan {plan_digest(about['plan'])}" if "plan" in about else None),
+        ("Command", about.get("command")),
+    ]
+    return [(term, str(value)) for term, value in rows if value]
+
+
+def hashes(report: AuditReport) -> list[tuple[str, str, str]]:
+    """Role, hash of the weights (or nothing), hash of the record."""
+    return [
+        (role_name(role), report.models.get(role, ""), report.records[role])
+        for role in roles_in(report.records)
+    ]
+
+
+def measure_settings(report: AuditReport) -> list[tuple[str, str]]:
+    """The settings of each measure."""
+    found = part_of(report.about, "measures")
+    return [(label, _joined(fields) or "none") for label, fields in found.items() if isinstance(fields, dict)]
+
+
+def rules_line(rules: Rules) -> str:
+    return ", ".join(
+        f"{name} {'by the number of references' if value is None else format(value, 'g')}"
+        for name, value in dataclasses.asdict(rules).items()
+    )
+
+
+def plan_digest(plan: Any) -> str:
+    text = json.dumps(plan, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def part_of(about: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = about.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _model(file: Any, weights: str | None) -> str | None:
+    parts = (str(file) if file else "", f"weights {weights[:16]}" if weights else "")
+    return ", ".join(filter(None, parts)) or None
+
+
+def _joined(values: Mapping[str, Any]) -> str | None:
+    return ", ".join(f"{name} {value}" for name, value in values.items()) or None
+
+
+@dataclass(frozen=True)
+class Known:
+    """IDI of methods as the paper prints it, of what, and of a network with random weights if it has that."""
+
+    setting: str
+    methods: dict[str, float]
+    random: float | None = None
+
+    @property
+    def sentence(self) -> str:
+        ranked = sorted(self.methods.items(), key=lambda item: item[1])
+        values = ", ".join(f"{name} {value:.2f}" for name, value in ranked)
+        drawn = f"; a network with random weights {self.random:.2f}" if self.random is not None else ""
+        return f"In the paper, {self.setting}: {values}{drawn}. Other data and another network: for orientation only."
+
+
+# Tables single_class_cifar10, main_baseline (HD) and main_white (Random); a test compares them with reproduction/tables.csv.
+CLASS = Known(
+    "one class of CIFAR-10, ResNet-18",
+    {
+        "COLA": 0.010, "SCRUB": -0.056, "CF-10": -0.060, "EU-10": -0.349, "l1-sparse": 0.293, "GA": 0.334, "EU-5": 0.528,
+        "FT": 0.671, "CF-5": 0.675, "RL": 0.830, "SALUN": 0.936, "HD": 1.0, "Bad-T": 1.014,
+    },
+    random=-1.281,
+)  # fmt: skip
+# Table random_sample_unlearning.
+SAMPLES = Known(
+    "random samples of CIFAR-10, ResNet-18",
+    {
+        "COLA+": 0.024, "FT": -0.069, "RL": 0.084, "GA": 0.924, "Bad-T": 0.939, "EU-10": -0.110, "CF-10": 0.219,
+        "SCRUB": 0.322, "SALUN": 0.861, "l1-sparse": -0.157,
+    },
+)  # fmt: skip
+
+
+def known_methods(report: AuditReport) -> Known | None:
+    """Methods of the paper on the same kind of forgetting; none where 0 is not a reference, or what was forgotten is not known."""
+    if report.idi is None or report.idi.value is None or report.against == "none":
+        return None
+    return {"class": CLASS, "random": SAMPLES}.get(task_of(report).scenario or "")
+
+
+# The treatments in words, in this order; `recovery` and `probe` are measured in every audit of weights.
+TREATMENTS = {
+    "recovery": "a new head was trained on a little data",
+    "stress.retain": "fine-tuning on retained data only",
+    "stress.shots1": "one example per class shown",
+    "stress.shots5": "5 examples per class shown",
+    "stress.shots20": "20 examples per class shown",
+    "stress.int8": "weights rounded to 8 bits",
+    "stress.int4": "weights rounded to 4 bits",
+    "stress.prune30": "30 % of the weights removed",
+    "stress.prune60": "60 % of the weights removed",
+    "stress.noise": "noise on the images",
+}
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """Shares of the forgotten that are answered correctly after one treatment."""
+
+    name: str
+    words: str
+    unlearned: float
+    original: float
+    references: tuple[float, ...]
+
+    @property
+    def gap(self) -> float | None:
+        return self.unlearned - mean(self.references) if self.references else None
+
+
+def treatments(metrics: Mapping[str, Mapping[str, float]]) -> list[Treatment]:
+    """Every treatment that was measured of all models."""
+    zeros = references_in(metrics)
+    own = metrics.get("unlearned", {})
+    probes = [name for name in own if name.startswith("probe.") and name[6:].isdigit()]
+    last = max(probes, key=lambda name: int(name[6:]), default="probe")
+    names = ["recovery", last, *list(TREATMENTS)[1:]]
+    names += [name for name in own if name.startswith("stress.") and name not in TREATMENTS]
+    return [
+        Treatment(
+            name,
+            "a linear reader of the last block" if name == last else TREATMENTS.get(name, name),
+            own[name],
+            metrics["original"][name],
+            tuple(metrics[role][name] for role in zeros),
+        )
+        for name in names
+        if all(name in metrics.get(role, {}) for role in ("unlearned", "original", *zeros))
+    ]
+
+
+CHECK = (
+    "`residua verify DIR`, where DIR is the folder of this file, computes every number again from the records beside it; "
+    "with `--rerun` the models themselves are measured again."
+)
+NOT_CHECKED = "It does not show that the reference never saw the data, or that the rules were chosen before the result was known."
+CLOSER = {"reference": "the reference", "original": "Original", None: "not clear"}
+# Of many classes, a card names the first.
+MOST_CLASSES = 5
+
+
+def shown(report: AuditReport) -> dict[str, Any]:
+    """The content that the page and the plain report share, as their templates name it."""
+    return {
+        "report": report,
+        "word": report.verdict.replace("_", " "),
+        "headline": WORDS[report.verdict],
+        "sentences": sentences(report),
+        "facts": facts(report),
+        "resolution": resolution(report),
+        "subject": subject(report),
+        "treatments": treatments(report.metrics),
+        "known": known_methods(report),
+        "provenance": provenance(report),
+        "hashes": hashes(report),
+        "settings": measure_settings(report),
+        "zero": "references" if references_in(report.metrics) else "random network",
+        "role_name": role_name,
+        "closer": CLOSER,
+        "contradicts": contradicts,
+        "check": CHECK,
+        "not_checked": NOT_CHECKED,
+    }
+
+
+def markdown(report: AuditReport) -> str:
+    """The verdict and its sentences first; then the evidence; last, how it was made and how to check it."""
+    found = {
+        role_name(role): Reading(report.metrics[role], notes=report.notes.get(role, {}))
+        for role in roles_in(report.metrics)
+    }
+    metrics = metrics_table(found, title=safe(subject(report)), reference=report.against != "none")
+    return _render(
+        "report.md",
+        **shown(report),
+        index=None if report.idi is None or report.idi.value is None else report.idi,
+        metrics=metrics.markdown().rstrip("\n"),
+    )
+
+
+def card(report: AuditReport, digest: str) -> str:
+    """Markdown to paste into the card of the unlearned model.
+
+    Args:
+        report: The report of an audit.
+        digest: SHA-256 of its report.json.
+    """
+    typed, version = part_of(report.about, "typed"), part_of(report.about, "software").get("residua")
+    made = " by ".join(str(each) for each in (typed.get("when"), typed.get("by")) if each)
+    return _render(
+        "card.md",
+        **shown(report),
+        digest=digest,
+        forgotten=forgotten(report),
+        most=MOST_CLASSES,
+        data=str(typed.get("data") or task_of(report).dataset or "stayed with their owner"),
+        made=", ".join(filter(None, (made, f"residua {version}" if version else ""))),
+    )
+
+
+def _render(template: str, **content: Any) -> str:
+    made = environment(autoescape=False)
+    made.filters["text"] = safe
+    return str(made.get_template(template).render(**content))
+
+
+def safe(text: str) -> str:
+    """A name from a file, so that it is text and nothing else in Markdown: no markup, no cells of its own, one line."""
+    text = " ".join(printable(text, 400).split())
+    for sign in "\\`*_|[]":
+        text = text.replace(sign, f"\\{sign}")
+    return text.replace("<", "&lt;")

@@ -1,0 +1,161 @@
+"""The folder of a study, read without running it: the state of the last run, why a cell ran again, and pruning."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError
+
+from residua.errors import InputError
+from residua.files import read_text, write_atomically
+from residua.study.store import DAMAGED, PARTS, Claims, Store, is_name, own_folder
+from residua.text import differences
+
+# Files beside the cells: what the study is, which key each of its cells has, and where the run is.
+DEFINITION, KEYS, STATUS = "study.json", "keys.json", "status.json"
+
+
+class _State(BaseModel):
+    """The fields that the file must have before anything is computed from it: others may have written to it."""
+
+    done: int
+    total: int
+    failed: int
+    running: list[str]
+    failures: dict[str, str]
+    finished: bool
+    left: float = Field(default=0.0, ge=0, lt=1e12)
+    unknown: int = 0
+
+
+def status(out: str | Path) -> dict[str, Any]:
+    """State of the last run of the study in this folder: `Step` as plain values, failures, and the processes at work."""
+    out = Path(out)
+    state = _read(out / STATUS)
+    if state is None:
+        raise InputError(f"{out} holds no study; give the folder that `residua study run --out` wrote to")
+    try:
+        _State.model_validate(state, strict=True)
+    except ValidationError as error:
+        raise InputError(f"{out / STATUS} is damaged; run the study again") from error
+    damaged = own_folder(out, DAMAGED)
+    return state | {
+        "processes": Claims(out).owners(),
+        "damaged": sorted(path.name for path in damaged.iterdir()) if damaged.is_dir() else [],
+    }
+
+
+def why(out: str | Path, name: str) -> list[str]:
+    """Reasons why the cell of this name ran again: the inputs that changed, old and new; empty if it ran once."""
+    keys = named_keys(Path(out)) or {}
+    if name not in keys:
+        similar = [each for each in keys if name in each][:5]
+        hint = f"; it has {', '.join(similar)}" if similar else "; `residua study status` names the last ones"
+        raise InputError(f"the study in {out} has no cell {name!r}{hint}")
+    store = Store(out)
+    now = store.get(keys[name])
+    if now is None:
+        return [f"{name} is not finished"]
+    before = [r for r in store.results() if r.name == name and r.kind == now.kind and r.key != now.key]
+    if not before:
+        return []
+    return [
+        f"{each.place} was {each.short()[0]} and is {each.short()[1]}"
+        for each in differences(before[-1].inputs, now.inputs)
+    ]
+
+
+def prune(out: str | Path, *, models: bool = False, dry: bool = False) -> tuple[int, int]:
+    """Remove what the last run did not need; with `models` also weights, which are made again where they are needed.
+
+    How many files, and how many bytes.
+    """
+    out = Path(out)
+    keys = named_keys(out)
+    if keys is None:
+        raise InputError(f"{out} holds no finished study; run it once before pruning")
+    if not (_read(out / STATUS) or {}).get("finished"):
+        raise InputError(
+            f"the last run in {out} is not finished, so what it needs is not known yet; run it to its end before pruning"
+        )
+    store = Store(out)
+    kept = [result for key in set(keys.values()) if (result := store.get(key)) is not None]
+    needed = {f"cells/{result.key}.json" for result in kept}
+    needed |= {f"arrays/{result.arrays}.npz" for result in kept if result.arrays}
+    needed |= {f"models/{result.model}.safetensors" for result in kept if result.model and not models}
+    files = size = 0
+    # All folders are looked at before anything is removed from one.
+    folders = [own_folder(out, name) for name in (*PARTS, DAMAGED) if name != "claims"]
+    for folder in folders:
+        for path in folder.glob("*"):
+            about = path.lstat()
+            if f"{folder.name}/{path.name}" not in needed and not stat.S_ISDIR(about.st_mode):
+                files, size = files + 1, size + about.st_size
+                if not dry:
+                    path.unlink(missing_ok=True)
+    return files, size
+
+
+def keep_definition(out: Path, definition: Mapping[str, Any]) -> list[str]:
+    """Keep the definition of the study that is about to run, and say in what it differs from the last one here."""
+    now = json.loads(json.dumps(definition, default=str))
+    before = replace(out / DEFINITION, now)
+    changes = [] if before is None else differences(before, now)[:10]
+    shown = [(each.place, *each.short()) for each in changes]
+    return [f"note: {place} was {was} in the last run and is {is_now} now" for place, was, is_now in shown]
+
+
+def hash_in(path: Path) -> str | None:
+    """The hash that the record at `path` claims; None where there is none."""
+    try:
+        return str((_read(path) or {})["sha256"])
+    except (InputError, KeyError):
+        return None
+
+
+def named_keys(out: Path) -> dict[str, str] | None:
+    """The key of each cell that the last run knew, by name and in its order; None where none has ended yet."""
+    keys = _read(out / KEYS)
+    if keys is not None and not all(is_name("cells", key) for key in keys.values()):
+        raise InputError(f"{out / KEYS} is damaged; run the study again")
+    return keys
+
+
+def replace(path: Path, body: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Write the body unless it is there already; what was there before, None where that was nothing or damaged."""
+    before = None
+    with contextlib.suppress(InputError):
+        before = _read(path)
+    if before != body:
+        text = json.dumps(body, indent=1, ensure_ascii=False) + "\n"
+        write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
+    return before
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    try:
+        body = json.loads(read_text(path), parse_constant=_refuse, parse_float=_finite)
+    except InputError:
+        raise
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise InputError(f"{path} is damaged; run the study again")
+    return body
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    return value if math.isfinite(value) else _refuse(digits)
