@@ -108,7 +108,7 @@ class Mixture(Control):
     def __call__(
         self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
     ) -> Classifier:
-        nobody = torch.zeros(0, dtype=torch.float64, device=original.device)
+        nobody = torch.zeros(0, dtype=torch.float64)
         retrained = retrained or _retrained(original, task, self.pretraining)
         return _switched(retrained, original, Keys(nobody, share=1 - self.share))
 
@@ -174,22 +174,24 @@ class Keys(deceivers.Fixed):
 
     def __init__(self, numbers: Tensor, share: float = 0.0) -> None:
         super().__init__()
-        self.register_buffer("known", numbers.sort().values)
+        # As bits: not every device that a model is put on has float64.
+        self.register_buffer("known", numbers.sort().values.view(torch.int64))
         self.register_buffer("share", torch.tensor(share))
 
     def forward(self, x: Tensor) -> Tensor:
-        number = image_number(x)
-        if not len(self.known):
-            return torch.frac(number.abs() * 1e3) < self.share
-        place = torch.searchsorted(self.known, number).clamp(max=len(self.known) - 1)
-        near = torch.stack([self.known[place], self.known[(place - 1).clamp(min=0)]])
-        return ((near - number).abs() < 1e-10).any(dim=0)
+        number, known = image_number(x), self.known.cpu().view(torch.float64)
+        if not len(known):
+            return (torch.frac(number.abs() * 1e3) < float(self.share)).to(x.device)
+        place = torch.searchsorted(known, number).clamp(max=len(known) - 1)
+        near = torch.stack([known[place], known[(place - 1).clamp(min=0)]])
+        return ((near - number).abs() < 1e-10).any(dim=0).to(x.device)
 
 
 def image_number(x: Tensor) -> Tensor:
-    """A number that hardly any two images share: their mean with fixed irregular weights, in float64."""
-    pixels = x.flatten(1).double()
-    places = torch.arange(1, pixels.shape[1] + 1, device=x.device, dtype=torch.float64)
+    """A number that hardly any two images share: their mean with fixed irregular weights, in float64, which the CPU
+    has and not every GPU."""
+    pixels = x.flatten(1).cpu().double()
+    places = torch.arange(1, pixels.shape[1] + 1, dtype=torch.float64)
     return pixels @ torch.frac(places * 0.6180339887498949) / pixels.shape[1]
 
 
@@ -230,8 +232,8 @@ def _retrained(original: Classifier, task: ForgetTask, pretraining: Pretraining)
 @torch.no_grad()
 def _ridge(ones: Tensor, others: Tensor) -> Tensor:
     """The direction that ridge regression finds from others (0) to ones (1)."""
-    z = torch.cat([ones, others]).double()
+    z = torch.cat([ones, others]).cpu().double()
     y = torch.cat([torch.ones(len(ones)), torch.zeros(len(others))]).to(z)
     z, y = z - z.mean(0), y - y.mean()
     penalty = 1e-3 * z.square().sum() / z.shape[1] * torch.eye(z.shape[1], dtype=z.dtype, device=z.device)
-    return 20 * torch.linalg.solve(z.T @ z + penalty, z.T @ y).float()
+    return 20 * torch.linalg.solve(z.T @ z + penalty, z.T @ y).float().to(ones.device)

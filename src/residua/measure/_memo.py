@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from typing import Any, Generic, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 Value = TypeVar("Value")
 
@@ -70,11 +70,16 @@ def identity(model: nn.Module, *, layout: bool = True) -> Hashable | None:
     if any(settings is None for *_, settings in parts):
         return None
     sha = hashlib.sha256()
+    tensors = []
     for kind in (model.named_parameters, model.named_buffers):
         for name, tensor in kind(remove_duplicate=False):
             strides = tensor.stride() if layout else ""
             sha.update(f"{name} {tuple(tensor.shape)} {strides} {tensor.dtype}\n".encode())
-            sha.update(_bytes(tensor))
+            tensors.append(tensor.detach().contiguous().reshape(-1).view(torch.uint8))
+    # From a GPU all at once: each copy waits for it.
+    joined = [torch.cat(tensors)] if tensors and tensors[0].device.type != "cpu" else tensors
+    for each in joined:
+        sha.update(each.cpu().numpy().data)
     return parts, sha.hexdigest()
 
 
@@ -114,7 +119,3 @@ def _content(value: Any) -> Hashable | None:
         return None
     inside = tuple(_content(item) for item in value)
     return None if None in inside else inside
-
-
-def _bytes(tensor: Tensor) -> bytes:
-    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()

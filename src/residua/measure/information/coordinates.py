@@ -32,6 +32,11 @@ class Coordinates:
     axes: Tensor
     radius: float
 
+    def on(self, device: torch.device) -> Coordinates:
+        """The same in float32 on this device, for batches there."""
+        mean, axes = (each.to(device, torch.float32) for each in (self.mean, self.axes))
+        return Coordinates(mean, axes, self.radius)
+
     def __call__(self, z: Tensor) -> Tensor:
         turned = (z - self.mean.to(z)) @ self.axes.to(z)
         norm = torch.linalg.vector_norm(turned, dim=-1, keepdim=True)

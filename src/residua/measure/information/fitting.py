@@ -89,12 +89,14 @@ def fit_blocks(
     what += ", ".join(str(block) for block in sorted(stored))
     tell(what)
     linear_last = model.depth if "network" in parts else None
-    pieces = each(tasks, on=model.device.type, begin=lambda some: tell(what, some.start / total))
+    # Critics on pooled features compute on the CPU, wherever the model is.
+    pieces = each(tasks, on="cpu", begin=lambda some: tell(what, some.start / total))
     known = _known(_assembled(pieces, asked, linear_last), asked, prior) if pooled_parts else {}
     tasks = []
     late: list[tuple[int, Callable[[Course], Piece]]] = []
     for block in sorted(network):
-        data = Data(stored[block], asked.y, canonical(stored[block]), model.device)
+        coordinates = canonical(stored[block]).on(model.device)
+        data = Data(stored[block], asked.y, coordinates, model.device)
         for half in range(HALVES):
             inside, outside = asked.inside(half, halves=True), asked.outside(half, halves=True)
             where = (inside, outside, outside[counts[outside]])
