@@ -30,6 +30,7 @@ LOWEST = (
     "readings",
     "record",
     "roles",
+    "room",
     "plugins",
     "explanations",
 )

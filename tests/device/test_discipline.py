@@ -279,7 +279,7 @@ def test_commands_compute_on_the_gpu_that_is_there(cuda, folder, monkeypatch, ca
     assert "device cuda" in capsys.readouterr().err
     assert run("train", *task, "--width", "2", *short, "--retrain", "--out", "r.safetensors") == 0
     assert run("unlearn", "FT", "--original", "o.safetensors", *task, *short, "--out", "u.safetensors") == 0
-    assert run("measure", "u.safetensors", *task, "--no-information") == 0
+    assert run("measure", "u.safetensors", *task) == 0
     models = ["--original", "o.safetensors", "--reference", "r.safetensors", "--unlearned", "u.safetensors"]
     assert run("audit", *models, *task, "--last", "1", "--family", "linear", "--out", "audit") in (0, 1, 2)
     assert (folder / "audit" / "report.html").is_file()

@@ -8,9 +8,7 @@ fields are the kind of page, its size unpacked and its size on disk; the next pa
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,6 +20,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from residua import room
 from residua.data.checks import Location, folder, need, side
 from residua.data.from_arrays import Scale, arrays
 from residua.data.images import decode, pixels
@@ -441,7 +440,8 @@ def _decoded(
             check(f"the images of {path}", "disk", total)
             check_growth(f"the images of {path}", total, on_disk)
             shapes = [(count, shape.height, shape.width, shape.channels) for count, _ in halves]
-            stores = [_mapped(each) if total > budget else np.empty(each, np.uint8) for each in shapes]
+            place: room.Place = "memory" if total <= budget else "file"
+            stores = [room.array(each, np.uint8, place, "decoded images") for each in shapes]
             for store, (_, encoded) in zip(stores, halves, strict=True):
                 _fill(store, encoded(), Clock(path, on_disk), shape, size)
             return [store.transpose(0, 3, 1, 2) for store in stores]
@@ -522,21 +522,6 @@ def _batched(items: Iterator[tuple[str, bytes]], n: int) -> Iterator[list[tuple[
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def _mapped(shape: tuple[int, int, int, int]) -> npt.NDArray[np.uint8]:
-    length = int(np.prod(shape, dtype=np.int64))
-    try:
-        with tempfile.TemporaryFile() as file:
-            if hasattr(os, "posix_fallocate"):
-                # A full disk must say so now; later, writing to the mapping would kill the process.
-                os.posix_fallocate(file.fileno(), 0, length)
-            return np.memmap(file, np.uint8, mode="r+", shape=shape)
-    except OSError as error:
-        raise InputError(
-            f"the temporary folder {tempfile.gettempdir()} has no room for {length} bytes of decoded images; "
-            "set TMPDIR to a folder that has, or raise budget="
-        ) from error
 
 
 def hf_datasets(

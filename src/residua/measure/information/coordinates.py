@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from residua.measure._outputs import ENOUGH
+
 # Directions whose variance is below this share of the largest are rounding errors of float32.
 FLOOR = 1e-12
 # The weights of far rows fall faster with every round; outliers of any size are gone after a few.
 ROUNDS = 12
-# Rows that estimate mean and covariance: of maps every place is a row, and there are millions.
-ENOUGH = 50_000
 # Beyond so many times the typical distance from the centre nothing is learned, and one outlier rules.
 FAR = 5.0
 
