@@ -131,7 +131,7 @@ class MethodFacts(Facts):
 
     `fields` are the hyperparameters, open because other people's methods have their own. `weights` and `original`
     are hashes of the model and of the one that it was made from. `saved` has the hashes of outputs and features
-    where their owner gave those in place of a model. `init` is the hash of the file that a training started from. `role`
+    where their owner gave those in place of a model, `file` that of the bytes it was all read from. `init` is the hash of the file that a training started from. `role`
     is the part of the model in a study, where one declared it.
     """
 
@@ -141,6 +141,7 @@ class MethodFacts(Facts):
     weights: str | None = None
     original: str | None = None
     saved: dict[str, str] = {}
+    file: str | None = None
     proxy: ProxyFacts | None = None
     init: str | None = None
     role: Role | None = None

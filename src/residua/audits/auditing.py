@@ -89,12 +89,14 @@ def read_models(
     proxy: ProxyFacts | None = None,
     setting: Mapping[str, Any] | None = None,
     kept: dict[str, Record] | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> dict[str, Record]:
     """A record of each model.
 
     The verdict rests on what is `needed`: if a model refuses one of these, the audit is refused. Those of `beside`
     that come when no time is `left` (seconds) are recorded as refused. `proxy` says how the reference was trained,
     if it was. Models that have a record in `kept` are not measured again, and `kept` gets what was measured here.
+    `files` are the hashes of the files that models were read from, by role.
     """
     start = time.perf_counter()
     setting = setting or {"task": TaskFacts(**task.manifest())}
@@ -108,7 +110,11 @@ def read_models(
             task,
             needed,
             name=role,
-            method={"label": role.capitalize(), "proxy": proxy if references_in([role]) else None},
+            method={
+                "label": role.capitalize(),
+                "proxy": proxy if references_in([role]) else None,
+                "file": (files or {}).get(role),
+            },
             setting=setting,
             seeds={"audit": seed},
             command=command,
@@ -236,12 +242,19 @@ class Auditor:
                     "reference that was retrained apart from it"
                 )
 
-    def audit(self, unlearned: Model, *, typed: Mapping[str, Any] | None = None) -> Audit:
+    def audit(
+        self,
+        unlearned: Model,
+        *,
+        typed: Mapping[str, Any] | None = None,
+        files: Mapping[str, str] | None = None,
+    ) -> Audit:
         """Audit whether `unlearned` forgot: a verdict with its evidence.
 
         Args:
             unlearned: The model that is audited, or what was saved of it.
             typed: Names, dates and files as typed by people, kept in the report and taken on trust.
+            files: SHA-256 of the bytes that models were read from, by role, kept in the records.
         """
         start = time.perf_counter()
         models = {"unlearned": unlearned} | self._fixed
@@ -249,7 +262,7 @@ class Auditor:
         about |= {} if self.plan is None else {"plan": self.plan.model_dump(mode="json")}
         if saved := {role: held for role, model in models.items() if (held := as_saved(model))}:
             _check_saved(saved, models, self.reference, self.plan)
-            records = records_of_saved(saved, seed=self.seed, command=self.command)
+            records = records_of_saved(saved, seed=self.seed, command=self.command, files=files)
             return Audit(audit_report(records, rules=self.rules, about=about), records)
         self.check(unlearned)
         task, fixed, proxy = self._ready()
@@ -258,7 +271,7 @@ class Auditor:
         left = None if self.budget is None else self.budget - (time.perf_counter() - start)
         self._kept.pop("unlearned", None)
         records = read_models(read, task, needed, self.measures, left=left, seed=self.seed, command=self.command,
-                              proxy=proxy, setting=self._setting, kept=self._kept)  # fmt: skip
+                              proxy=proxy, setting=self._setting, kept=self._kept, files=files)  # fmt: skip
         return Audit(audit_report(records, rules=self.rules, about=about), records)
 
     def _ready(self) -> tuple[ForgetTask, dict[str, Classifier], ProxyFacts | None]:

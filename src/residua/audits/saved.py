@@ -315,7 +315,9 @@ def as_saved(model: object) -> Saved | None:
     return model if isinstance(model, Saved) else None
 
 
-def records_of_saved(models: Mapping[str, Saved], *, seed: int = 0, command: str = "") -> dict[str, Record]:
+def records_of_saved(
+    models: Mapping[str, Saved], *, seed: int = 0, command: str = "", files: Mapping[str, str] | None = None
+) -> dict[str, Record]:
     """A record of each model. What some of them lack is compared for none of them."""
     outputs_of = {role: model.outputs for role, model in models.items() if model.outputs is not None}
     held = {role: model.features for role, model in models.items() if model.features is not None}
@@ -346,7 +348,9 @@ def records_of_saved(models: Mapping[str, Saved], *, seed: int = 0, command: str
         role: recorded(
             role,
             [Taken(FromSaved(label), reading) for label, reading in readings.items()],
-            method=MethodFacts(label=role.capitalize(), saved=models[role].digests()),
+            method=MethodFacts(
+                label=role.capitalize(), saved=models[role].digests(), file=(files or {}).get(role)
+            ),
             setting=Setting(task=task),
             seeds={"audit": seed},
             command=command,

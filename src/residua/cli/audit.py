@@ -205,11 +205,11 @@ def audit(
     auditor = auditing.Auditor(**given | arguments.as_kwargs(fixed))
     auditor.check(*(models[role] for role in audited))
     typed = {"original": original, **references, "data": data, "forget": forget, "network": network}
-    typed |= {"cuts": cuts, "device": device, "by": by}
-    codes = []
+    typed, codes = typed | {"cuts": cuts, "device": device, "by": by}, []
     for role, folder in folders.items():
         with work():
-            done = auditor.audit(models[role], typed=_typed(typed, role, audited, hashes) | _where(folder))
+            mine = {"typed": _typed(typed, audited[role], folder), "files": _files(role, audited, hashes)}
+            done = auditor.audit(models[role], **mine)
         title = f"{audited[role]}: " if len(audited) > 1 else ""
         _show(done, folder, given["task"] if thumbnails else None, as_json, junit, title)
         codes.append(EXIT.get(done.verdict, 1))
@@ -243,15 +243,17 @@ def _audited(
     return dict(zip(roles, files, strict=True)), folders
 
 
-def _typed(
-    words: Mapping[str, str | None], role: str, audited: Mapping[str, str], hashes: Mapping[str, str]
-) -> dict[str, Any]:
-    """What was typed for the audit of one of the models, when, and the hashes of its files."""
-    own = {"unlearned" if name == role else name: value for name, value in hashes.items()
-           if name == role or name not in audited}  # fmt: skip
+def _typed(words: Mapping[str, str | None], file: str, out: Path | None) -> dict[str, Any]:
+    """What was typed for the audit of one of the models, and when."""
     when = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
     given = {name: word for name, word in words.items() if word is not None}
-    return given | {"unlearned": audited[role], "when": when, "sha256": own}
+    return given | {"unlearned": file, "when": when} | _where(out)
+
+
+def _files(role: str, audited: Mapping[str, str], hashes: Mapping[str, str]) -> dict[str, str]:
+    """The hashes of the files of one audit: of the model with this role and of those that it is compared with."""
+    return {"unlearned" if name == role else name: value for name, value in hashes.items()
+            if name == role or name not in audited}  # fmt: skip
 
 
 def _write_plan(

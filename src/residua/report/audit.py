@@ -41,7 +41,7 @@ from residua.errors import InputError
 from residua.readings import Curve, Reading
 from residua.record import Record, TaskFacts
 from residua.report.plan import Plan, departures
-from residua.report.text import markdown, role_name
+from residua.report.text import laxer, markdown, role_name
 from residua.roles import references_in, roles_in
 
 Tier = Literal["weights", "features and outputs", "features", "outputs"]
@@ -163,7 +163,7 @@ def audit_report(
         verdict=result.word,
         findings=result.findings,
         sentence=result.sentence,
-        limits=result.limits,
+        limits=(*result.limits, *laxer(rules, len(references_in(records)))),
         remedies=result.remedies,
         tier=tier,
         against=against,

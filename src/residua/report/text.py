@@ -232,6 +232,16 @@ def rules_line(rules: Rules) -> str:
     )
 
 
+def laxer(rules: Rules, references: int) -> list[str]:
+    """The rules that are laxer than the defaults, each in a sentence; all of them tolerate more where they are larger."""
+    usual = dataclasses.asdict(Rules()) | {"margin": Rules().tolerance(references)}
+    return [
+        f"The rule {name} is {value:g}, laxer than the usual {usual[name]:g}."
+        for name, value in dataclasses.asdict(rules).items()
+        if value is not None and value > usual[name]
+    ]
+
+
 def plan_digest(plan: Any) -> str:
     text = json.dumps(plan, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
