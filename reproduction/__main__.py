@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from reproduction.arms import ARMS, arm_points, arm_table, chosen_factor, draw_arm
 from reproduction.cases import SCALES
 from reproduction.drawings import checked_format, save
 from reproduction.record_index import RecordIndex, open_records
@@ -40,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
         "label",
         nargs="?",
         metavar="LABEL",
-        help="table or figure; `results` writes RESULTS.md, `run NAME` runs a study",
+        help="table or figure; `results` writes RESULTS.md, `run NAME` runs a study, `gauge` and `dose` show theirs",
     )
     add("--list", action="store_true", help="list every label, with its needs and the records that are there")
     add("--records", type=Path, metavar="DIR", help="folder of records (default: that of the checkout)")
@@ -93,6 +94,8 @@ def _run(given: argparse.Namespace) -> None:
         _list(index, given.scale, form == "json")
     elif given.label == "results":
         write_results(index, CHECKOUT)
+    elif given.label in ARMS:
+        _arm(given.label, index, form, given.out)
     else:
         _one(given, index, form)
 
@@ -130,6 +133,22 @@ def _one(given: argparse.Namespace, index: RecordIndex, form: str) -> None:
         console.print(rows_csv(made.rows), end="", markup=False)
     else:
         _show(made, form)
+
+
+def _arm(arm: str, index: RecordIndex, form: str, out: Path | None) -> None:
+    """The table of the gauge or of the doses, and its figure."""
+    if form in ("json", "csv"):
+        raise InputError(f"{arm} is printed as text, --markdown or --latex; its records hold the numbers")
+    for scale, points in arm_points(index, arm).items():
+        table = arm_table(points, arm, scale)
+        if form:
+            console.print(table.latex() if form == "latex" else table.markdown(), end="", markup=False)
+        else:
+            show(table)
+        if out is not None:
+            say(f"{draw_arm(points, arm, out)} is drawn.")
+    if arm == "gauge" and (rule := chosen_factor(index)):
+        console.print(rule, markup=False)
 
 
 def _show(made: Reproduction, form: str) -> None:

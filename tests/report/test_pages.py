@@ -145,9 +145,7 @@ def test_the_page_of_saved_controls_is_written_by_a_command(tmp_path, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "folder", ["methods-class", "methods-random", "cifar10-invariance", "cifar10-methods-class"]
-)
+@pytest.mark.parametrize("folder", ["methods-class", "methods-random", "cifar10-invariance"])
 def test_older_studies_give_pages(tmp_path, folder):
     shutil.copytree(RECORDS / folder, tmp_path / folder)
     assert main(["export", str(tmp_path / folder)]) == 0
