@@ -7,6 +7,7 @@ records are missing, the command that makes them is named.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import sys
@@ -16,6 +17,7 @@ from typing import NoReturn
 
 from reproduction.arms import ARMS, arm_points, arm_table, chosen_factor, draw_arm
 from reproduction.cases import SCALES
+from reproduction.committed import keep, place
 from reproduction.drawings import checked_format, save
 from reproduction.record_index import RecordIndex, open_records
 from reproduction.reproducing import Reproduction, listing, reproduce
@@ -64,10 +66,13 @@ def _positive(text: str) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["run"]:
-        return _run_study(words[1:])
     try:
-        _run(_parser().parse_args(words))
+        if words[:1] == ["run"]:
+            return _run_study(words[1:])
+        if words[:1] == ["keep"] and len(words) == 2:
+            say(f"{keep(Path(words[1]))} models were copied to reproduction/models.")
+        else:
+            _run(_parser().parse_args(words))
     except InputError as error:
         complain(str(error))
         return InputError.exit_code
@@ -105,6 +110,9 @@ def _run_study(words: Sequence[str]) -> int:
     from residua.cli import main as residua
 
     file = os.path.relpath(CHECKOUT / "reproduction/studies.py")
+    out = next((Path(after) for word, after in itertools.pairwise(words) if word == "--out"), None)
+    if out is not None and words[0].startswith("small-") and "--data" in words and (number := place(out)):
+        say(f"{number} of the models in reproduction/models were copied to {out}.")
     given = ["study", "run", *(f"{file}:{word}" if i == 0 else word for i, word in enumerate(words))]
     sys.argv = ["residua", *given]
     return residua(given)
@@ -171,8 +179,10 @@ def _list(index: RecordIndex, scale: str | None, as_json: bool) -> None:
     show(
         Table(
             title="Tables and figures of the paper",
-            columns=("Label", "Shows", "Needs of records", "Records there"),
-            rows=tuple((entry.label, entry.about, entry.needs, entry.there) for entry in entries),
+            columns=("Label", "Shows", "Needs of records", "Own data", "Stand-in"),
+            rows=tuple(
+                (entry.label, entry.about, entry.needs, entry.own, entry.stand_in) for entry in entries
+            ),
             note=f"Records are those of {index.folder}. python -m reproduction LABEL says what makes what is missing.",
         )
     )

@@ -47,6 +47,8 @@ SMALL_MEMORISED = dataclasses.replace(SMALL, epochs=30, crop=0)
 # All of CIFAR-10 with the paper's schedule, rate and weight decay, a fifth of its epochs: long enough for weights in front of
 # norms to come to the size at which the paper's learning rates turn them.
 SMALL_CONVERGED = Pretraining(epochs=60, batch=128, lr=0.1, weight_decay=5e-4)
+# Passes of the paper's critics, which IDI is read against.
+CRITIC_EPOCHS = (1, 3, 10, 30)
 # What Original's weights, or a learning rate, are multiplied by, and the methods that this is done to.
 GAUGES = (1.0, 0.5, 0.25, 0.1, 0.05)
 DOSES = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1.0, 2.0, 4.0)
@@ -85,7 +87,7 @@ class Variant(Preset):
 
     Args:
         recipes: Those of the scale (ours), the paper's, unchanged (verbatim), or those that a search found (tuned).
-        more: Further curves of the same models, or the paper's critics: in the folder of the study that made the
+        more: Further curves of the same models, the paper's critics, or these after several numbers of epochs: in the folder of the study that made the
             models it finds them, and its records stand beside theirs.
         part: Fraction of the training data, unless the data is given with one.
         training: Training of Original and Retrain, if it is not that of the scale.
@@ -95,7 +97,7 @@ class Variant(Preset):
     """
 
     recipes: Literal["ours", "verbatim", "tuned"] = "ours"
-    more: Literal["", "curves", "critics"] = ""
+    more: Literal["", "curves", "critics", "epochs"] = ""
     part: float = 1
     training: Pretraining | None = None
     arm: Literal["", "gauge", "dose"] = ""
@@ -140,6 +142,9 @@ class Variant(Preset):
         if len(self.factors) > 1:
             # The angle between two blocks is exact to 4 %, in a record of a fiftieth of the usual size.
             return (InformationCurve(ratio=self.ratio), Accuracy(), WeightSketch(dim=300))
+        if self.more == "epochs":
+            curves = [NamedCurve(protocol="paper", ratio=self.ratio, epochs=each) for each in CRITIC_EPOCHS]
+            return tuple(cast(Measure, curve) for curve in curves)
         return critics_of_paper(ratio=self.ratio) if self.more else super().measures(network)
 
     def methods(self, task: ForgetTask, network: Mapping[str, Any]) -> list[Unlearner | Row]:
@@ -225,6 +230,7 @@ studies: dict[str, Variant] = {
         # the same Original with smaller weights, whose factor is chosen by the rule of gauge.py.
         _small("converged", references=2, **CONVERGED),
         _small("converged-critics", **CONVERGED, **CRITICS | {"references": 2}),
+        _small("converged-epochs", **CONVERGED, more="epochs", references=2),
         *(
             _small(f"gauged-{each:g}", references=2, arm="gauge", factors=(each,), **CONVERGED)
             for each in GAUGES[1:]

@@ -181,6 +181,17 @@ def test_the_papers_critics_are_fitted_to_the_same_models(name, stripes, monkeyp
     assert (measure.label, measure.protocol) == (own, "paper")
 
 
+def test_idi_is_read_against_the_epochs_of_the_papers_critics(stripes, monkeypatch):
+    as_cifar10(stripes, monkeypatch)
+    measures = EVERY["small-converged-epochs"]("data:DIR", "class:2").measures
+    assert {m.label: m.epochs for m in measures} == {
+        "information-paper-10-percent-1-epochs": 1,
+        "information-paper-10-percent-3-epochs": 3,
+        "information-paper-10-percent": 10,
+        "information-paper-10-percent-30-epochs": 30,
+    }
+
+
 def test_settings_that_were_searched_for_classes_are_not_given_to_samples(stripes, monkeypatch):
     as_cifar10(stripes, monkeypatch)
     with pytest.raises(InputError, match="were searched for forgotten classes, not for"):

@@ -47,7 +47,7 @@ PANELS: dict[str, dict[str, str]] = {
         "train": "Train Original on all of the data, or Retrain without what is to be forgotten.",
         "unlearn": "Make a model forget, and report how long it took (RTE) and its UA, RA and TA.",
         ""
-        "tune": "Search epochs, learning rates and a method's own settings by the gap to Retrain in UA and TA; never by IDI.",
+        "tune": "Search epochs and learning rates whose UA and TA are at most a point below Retrain's; never by IDI.",
     },
     "Measure": {
         "measure": "Measure metrics of models: what they say and, if asked for, what their blocks know.",

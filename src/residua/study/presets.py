@@ -160,7 +160,9 @@ class NamedCurve(InformationCurve):
         ratio = "" if self.ratio == "all" else slug(self.ratio.replace("%", " percent").replace(":", "-"))
         blocks = "" if self.last is None else f"{self.last}-blocks"
         protocol = "paper" if self.protocol == "paper" else ""
-        return "-".join(["information", *([part for part in (protocol, ratio, blocks) if part] or ["all"])])
+        epochs = f"{self.epochs}-epochs" if self.epochs != InformationCurve.epochs else ""
+        parts = [part for part in (protocol, ratio, blocks, epochs) if part]
+        return "-".join(["information", *(parts or ["all"])])
 
 
 # What a built-in study forgets unless it is told. [ours] The paper does not say which class, nor which five of ImageNet.

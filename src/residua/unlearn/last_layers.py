@@ -29,7 +29,7 @@ class ExactLast(Sgd):
 
     k: Annotated[int, settings.Count("Number of last layers that learn.")] = 5
     epochs: Annotated[int, settings.Epochs("Passes over the data.", stronger="more", tune=(1, 20))] = 14
-    lr: Annotated[float, settings.Rate("Learning rate.", stronger="more", tune=(1e-4, 1.0))] = 1e-2
+    lr: Annotated[float, settings.Rate("Learning rate.", stronger="more")] = 1e-2
     batch: settings.Batch = 64
     weight_decay: settings.WeightDecay = 5e-5
     schedule: settings.Scheduled = "restarts"

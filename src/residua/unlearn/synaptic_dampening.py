@@ -42,12 +42,9 @@ class SynapticDampening:
             "Ratio of importances, forget set to all data, above which a weight is dampened; the square root of "
             "|D| / |forget| if not given.",
             stronger="less",
-            tune=(1.0, 100.0),
         ),
     ] = None
-    dampening: Annotated[
-        float, Weight("Factor on the weights that are dampened.", stronger="less", tune=(0.1, 1.0))
-    ] = 1.0
+    dampening: Annotated[float, Weight("Factor on the weights that are dampened.", stronger="less")] = 1.0
     samples: Annotated[int | None, Count("Training samples that estimate importance; all if not given.")] = (
         None
     )
