@@ -7,7 +7,9 @@ content and keys by their inputs, so that other data, settings or seeds find not
 
 from __future__ import annotations
 
+import functools
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -63,6 +65,5 @@ def _copy(path: Path, body: dict[str, Any], source: Path, target: Path) -> bool:
     if (target / "cells" / path.name).exists():
         return False
     for part in (f"models/{body['values']['weights']}.safetensors", f"cells/{path.name}"):
-        content = read_bytes(source / part, "a file of the store")
-        write_atomically(target / part, lambda place, content=content: place.write_bytes(content))
+        write_atomically(target / part, functools.partial(shutil.copyfile, source / part))
     return True

@@ -53,7 +53,7 @@ def paper_idi() -> dict[str, float]:
 def interval(left: Mapping[str, float], right: Mapping[str, float]) -> str:
     """The 95 % interval of their Spearman over draws of the methods with replacement, in words; "" where there is none."""
     names = [name for name in left if name in right]
-    draws = np.random.default_rng(0).integers(0, len(names), (DRAWS, len(names))) if names else []
+    draws = np.random.default_rng(0).integers(0, max(len(names), 1), (DRAWS, len(names)))
     found = []
     for draw in draws:
         both = ({str(n): of[names[place]] for n, place in enumerate(draw)} for of in (left, right))

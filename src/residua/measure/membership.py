@@ -294,7 +294,7 @@ class WhiteBoxMembership:
             looks.pop("G-MIA")
         for name, look in looks.items():
             seen = {side: look(model, split, wanted.get(side)) for side, split in parts.items()}
-            readings.append(attack(name, self._network(), chosen, **seen))
+            readings.append(attack(name, self._network(), chosen, **seen, scaled=True))
             readings.append(self._apart(name, seen, wanted["retain"], task))
         return _merged(readings)
 
