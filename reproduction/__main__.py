@@ -147,7 +147,13 @@ def _arm(arm: str, index: RecordIndex, form: str, out: Path | None) -> None:
     """The table of the gauge or of the doses, and its figure."""
     if form in ("json", "csv"):
         raise InputError(f"{arm} is printed as text, --markdown or --latex; its records hold the numbers")
-    for scale, points in arm_points(index, arm).items():
+    found = arm_points(index, arm)
+    if not found:
+        raise InputError(
+            f"{index.folder} has no records of the {arm}; make them with: python -m reproduction run {arm} "
+            f"--out runs/{arm}, and give --records runs/{arm}/records"
+        )
+    for scale, points in found.items():
         table = arm_table(points, arm, scale)
         if form:
             console.print(table.latex() if form == "latex" else table.markdown(), end="", markup=False)

@@ -19,7 +19,6 @@ from reproduction.cases import own_case
 from reproduction.drawings import DASHES, write
 from reproduction.quantities import Reader
 from reproduction.record_index import Group, Model, RecordIndex
-from residua.errors import InputError
 from residua.report.figures.style import COLOURS, SERIES
 from residua.report.table import Table
 
@@ -57,11 +56,6 @@ def arm_points(index: RecordIndex, arm: str) -> dict[str, list[Point]]:
         points = [point for model in group.models if (point := _point(reader, model, arm)) is not None]
         if points:
             found[group.scale] = points
-    if not found:
-        raise InputError(
-            f"{index.folder} has no records of the {arm}; make them with: python -m reproduction run {arm} "
-            f"--out runs/{arm}, and give --records runs/{arm}/records"
-        )
     return found
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from reproduction.arms import ARMS, arm_points, arm_table
 from reproduction.cases import SCALES, Case, chosen_group
 from reproduction.labels import ROWS, THIRTEEN
 from reproduction.quantities import PAPER_EPOCHS, Found, Reader
-from reproduction.record_index import Group, RecordIndex
+from reproduction.record_index import Group, RecordIndex, indexed
 from reproduction.statements import ENOUGH, agreement, chance, paper_idi, statements
 from residua.audits.verifying import reports_in
 from residua.record import Record
@@ -187,12 +188,18 @@ def folder_tables(index: RecordIndex) -> dict[str, str]:
         studied = [record for record in own if "study run" in record.command]
         ranges = [each for record in own if (each := idi_range(record)) is not None]
         reports = reports_in(verdicts) if (verdicts := index.folder / folder / "verdicts").is_dir() else []
-        tables = [] if not studied else _study_tables(studied)
+        tables = (_arm_tables(studied) or _study_tables(studied)) if studied else []
         tables += [model_verdicts(sorted(reports, key=_place))] if reports else []
         tables += [_ranges(ranges)] if ranges else []
         if tables:
             found[folder] = "\n".join(table.markdown() for table in tables)
     return found
+
+
+def _arm_tables(records: list[Record]) -> list[Table]:
+    """Those of the gauge and the dose; none where a study is neither."""
+    index = indexed(records)
+    return [arm_table(points, arm, scale) for arm in ARMS for scale, points in arm_points(index, arm).items()]
 
 
 def _study_tables(records: list[Record]) -> list[Table]:

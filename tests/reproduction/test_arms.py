@@ -8,7 +8,8 @@ from made_records import make_record
 
 from reproduction.__main__ import main
 from reproduction.arms import arm_points, arm_table, chosen_factor
-from reproduction.record_index import indexed
+from reproduction.record_index import indexed, open_records
+from reproduction.results import folder_tables
 from residua.record import MeasureFacts
 
 
@@ -79,6 +80,8 @@ def test_doses_are_learning_rate_times_steps_and_of_cola_those_of_the_collapse(t
     figure = tmp_path / "dose.svg"
     assert main(["dose", "--records", str(tmp_path / "records"), "--out", str(figure), "--markdown"]) == 0
     assert "lr x steps" in capsys.readouterr().out
+    (table,) = folder_tables(open_records(tmp_path)).values()
+    assert "**The dose: dose**" in table, "as RESULTS.md links it"
     assert figure.stat().st_size > 1000
     assert main(["gauge", "--records", str(tmp_path / "records")]) == 3
     assert "python -m reproduction run gauge" in " ".join(capsys.readouterr().err.split())

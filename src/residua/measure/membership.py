@@ -243,7 +243,8 @@ class Membership:
     def _attacker(self) -> Any:
         # Differs from the reference: the default attacker is a logistic regression and its value the share called member;
         # public code (OPTML-Group/Unlearn-Saliency, SVC_MIA.py) fits an SVC (`classifier="svc"`) to the numbers as they are and
-        # reports the share called non-member, of an attacker that was fitted on all test images.
+        # reports the share called non-member. Its attacker is fitted on all test images and as many of the first retained
+        # ones, without holding any out, and whom it is fitted on moves the share.
         if self.classifier == "logistic":
             return LogisticRegression(C=1e3)
         return SVC(C=3, kernel="rbf", gamma="auto")
