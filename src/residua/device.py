@@ -220,8 +220,13 @@ def share_cores() -> None:
         os.environ["GOMP_SPINCOUNT"] = "2000"
 
 
-def memory_budget() -> int:
-    """A quarter of the memory that this process may use, in bytes: the machine's, or its container's."""
+def memory_budget(device: torch.device | None = None) -> int:
+    """A quarter of the memory that this process may use, in bytes: the machine's, or its container's; of a GPU, half of
+    what is free there."""
+    if device is not None and device.type == "cuda":
+        import torch
+
+        return int(torch.cuda.mem_get_info(device)[0]) // 2
     limits = [16 << 30]
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]

@@ -31,6 +31,7 @@ from residua.measure import (
 )
 from residua.models.networks import NETWORKS
 from residua.report.controls import FURTHER
+from residua.study.cells import network_of, starting_file
 from residua.study.definition import Row, Study
 from residua.study.executors import Tell, silent
 from residua.study.schedule import Finished
@@ -69,10 +70,7 @@ def network_fields(
     if network != "vit":
         return fields | {"width": WIDTH[scale], "stem": stem_at(scale, side)}
     if scale == "full":
-        raise InputError(
-            "the paper's ViT starts from weights of ImageNet-21k, which a study cannot draw; make the models with "
-            "residua train --init FILE, or choose another network or scale"
-        )
+        return fields | {"image": side, "variant": "base", "patch": 16}
     if scale == "tiny":
         # [ours] A ViT-Ti with patches of 4 pixels has 26 times the arithmetic of this one.
         return fields | {"image": side, "variant": "micro", "patch": 7 if side % 7 == 0 else 4}
@@ -211,16 +209,26 @@ class Preset:
         forget: str | None = None,
         network: str | None = None,
         tell: Tell = silent,
+        init: str | Path | None = None,
     ) -> Study:
         if self.network and network and network != self.network:
             raise InputError(
                 f"the study {self.name} is one of {self.network}, not of {network}; leave --network out"
             )
-        task = self.task(data, forget, tell)
         name = self.network or network or NETWORK
+        if name == "vit" and self.scale == "full" and init is None:
+            raise InputError(
+                f"the study {self.name} starts from weights of ImageNet-21k, which cannot be drawn; give them with "
+                "--init FILE, timm:NAME or hf:NAME"
+            )
+        begins = {} if init is None else {"init": starting_file(init)}
+        task = self.task(data, forget, tell)
+        fields = self.network_of(task, name) | begins
+        for note in network_of(fields).notes if begins else ():  # weights that do not fit are found now
+            tell(f"note: {note}")
         return Study(
             tasks={task.dataset: task},
-            networks={name: self.network_of(task, name)},
+            networks={name: fields},
             pretraining=self.pretraining(),
             methods=self.methods,
             measures=self.measures(name),

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from residua.data.split import one_part
 from residua.device import (
     Precision,
     autocast,
@@ -25,6 +26,7 @@ from residua.device import (
 )
 from residua.errors import Diverged, InputError
 from residua.models.classifier import keep_frozen
+from residua.training import distributed
 from residua.training.keeping import Keeper
 from residua.training.optimizers import SGD, Adam
 from residua.training.settings import OptimizerName, Schedule
@@ -84,6 +86,25 @@ def unwatched() -> Iterator[None]:
         yield
     finally:
         _watchers.reset(token)
+
+
+_pieces: ContextVar[int] = ContextVar("pieces", default=1)
+
+
+@contextlib.contextmanager
+def accumulating(pieces: int) -> Iterator[None]:
+    """Trainings in the body that minimise the cross-entropy pass over each batch in so many pieces, for less memory.
+
+    The step is that of the whole batch, up to rounding, but BatchNorm sees a piece at a time. Other losses, which may
+    compare the samples of a batch, are given whole batches.
+    """
+    if pieces < 1:
+        raise InputError(f"a batch cannot have {pieces} pieces, expected 1 or more")
+    token = _pieces.set(pieces)
+    try:
+        yield
+    finally:
+        _pieces.reset(token)
 
 
 @contextlib.contextmanager
@@ -196,13 +217,16 @@ def descend(
     base_rates = [group["lr"] for group in optimizer.param_groups]
     device, steps = next(model.parameters()).device, len(batches)
     history = keep.restore(model, optimizer) if keep else []
+    together = distributed.group()
+    if together:
+        together.agree(model)
     for epoch in range(len(history) + 1, epochs + 1):
         keep_frozen(model.train())
         if at_epoch:
             at_epoch(epoch)
         total = torch.zeros((), device=device)
         step, read_at, mean = 0, 0, math.nan
-        for step, batch in enumerate(batches, start=1):
+        for step, batch in enumerate(_parts(batches, together), start=1):
             factor = course(epoch - 1 + (step - 1) / steps)
             _set_rates(optimizer, [base * factor for base in base_rates])
             total += _step(model, batch, loss, optimizer, clip, precision)
@@ -214,7 +238,9 @@ def descend(
         if step > read_at:  # the source stopped before its announced end
             mean = _finite(float(total) / step, epoch, step, max(base_rates))
         history.append(mean)
-        if keep:
+        if together:
+            together.share_statistics(model)
+        if keep and (not together or together.part.number == 0):
             keep.keep(model, optimizer, history, end=epoch == epochs)
     _set_rates(optimizer, base_rates)
     model.eval()
@@ -233,6 +259,20 @@ def _prepare(model: nn.Module, batches: BatchSource, epochs: int) -> None:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
+def _parts(batches: BatchSource, together: distributed.Group | None) -> Iterator[Any]:
+    """The batches, or this process's part of each: only they are shared, not what else a watcher or method looks at."""
+    if together is None:
+        yield from batches
+        return
+    source = iter(batches)
+    while True:
+        with one_part(together.part):
+            batch = next(source, None)
+        if batch is None:
+            return
+        yield batch
+
+
 def _set_rates(optimizer: torch.optim.Optimizer, rates: list[float]) -> None:
     for group, value in zip(optimizer.param_groups, rates, strict=True):
         group["lr"] = value
@@ -249,14 +289,29 @@ def _step(
     """One update; the loss before it."""
     optimizer.zero_grad(set_to_none=True)
     device = next(model.parameters()).device
+    total = torch.zeros((), device=device)
     with safe_kernels(model), exact_float32(resolve_precision(precision, device), device):
-        with autocast(precision, device):
-            value = loss(model, *batch)
-        value.backward()
+        for piece, weight in _in_pieces(batch, loss):
+            with autocast(precision, device):
+                value = loss(model, *piece)
+            (value if weight == 1 else weight * value).backward()
+            total += weight * value.detach()
+    if together := distributed.group():
+        together.average(optimizer, batch)
     if clip is not None:
         nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], clip)
     optimizer.step()
-    return value.detach()
+    return total
+
+
+def _in_pieces(batch: tuple[Any, ...], loss: Loss) -> Iterator[tuple[tuple[Any, ...], float]]:
+    """The pieces of a batch, each with its fraction of the samples; see `accumulating`."""
+    pieces = min(_pieces.get(), len(batch[0])) if loss is cross_entropy else 1
+    if pieces == 1:
+        yield batch, 1.0
+        return
+    for piece in zip(*(each.tensor_split(pieces) for each in batch), strict=True):
+        yield piece, len(piece[0]) / len(batch[0])
 
 
 def reads_loss(device: torch.device, step: int) -> bool:
