@@ -70,6 +70,7 @@ def furthest(one: rs.Classifier, other: rs.Classifier) -> float:
     return max(float((a - b).detach().abs().max()) for a, b in pairs)
 
 
+@pytest.mark.slow
 def test_two_processes_train_the_model_of_one_and_resume_after_a_kill(run):
     alone, together = run(1, name="alone"), run(2, name="together")
     assert furthest(alone, together) < 1e-4

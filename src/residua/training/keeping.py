@@ -1,4 +1,4 @@
-"""Keeping: a long training saves its state, and resumes from it bit-identically.
+"""Keeping: a long training saves its state, and resumes from it: on a CPU bit-identically, on a GPU up to its sums.
 
 Trainings inside `kept_at(path)` do so by themselves: every few minutes, at the end of an epoch, model,
 optimizer, random state and history are written to a safetensors file; the next run inside the same path begins after
