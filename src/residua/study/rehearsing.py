@@ -34,8 +34,10 @@ from residua.training.loop import cross_entropy, seeded
 from residua.training.settings import Count, Epochs, described
 from residua.unlearn import traits
 
-# Samples of a set in a rehearsal on a CPU, and those that measures have of each label or set.
-FEW, SOME = 8, FEWEST + 4
+# Samples of a set in a rehearsal on a CPU, of small and of large images; and those that measures have of each label, and
+# of unseen images, which attackers need.
+FEW, FEWER, LARGE = 8, 2, 64
+SOME, UNSEEN = FEWEST + 4, 12
 # Weights, gradient, momentum, and the model that a method started from.
 COPIES = 4
 # Settings of measures that only make them longer, and their shortest values.
@@ -191,23 +193,24 @@ def rehearse(study: Study, device: str, tell: Callable[[Phase], None] = lambda p
     for training in once.values():
         rows = groups[training]
         task = study.tasks[training.task]
-        for_training = _few(task, _samples(rows, device), FEW)
+        for_training = _few(task, _samples(rows, task, device), FEWER)
         model = attempt(training.name, partial(_trained, training, for_training, device))
         if model is None:
             continue
         seconds += _seconds(model, training, study, task, device)
         for row in rows:
             attempt(row.name, partial(_unlearned, row.made, model, for_training))
-        read = _few(task, SOME, SOME)
+        read = _few(task, SOME, UNSEEN)
         for measure in study.measures:
-            attempt(f"{training.name}/{measure.label}", partial(_short(measure), model, read))
+            short = _short(measure, model, device)
+            attempt(f"{training.name}/{measure.label}", partial(short, model, read))
     return Rehearsal(phases, seconds)
 
 
-def _samples(rows: list[PlannedRow], device: str) -> int:
+def _samples(rows: list[PlannedRow], task: ForgetTask, device: str) -> int:
     """Samples of each set: whole batches on a GPU."""
     if device == "cpu":
-        return FEW
+        return FEW if task.retain.shape[1] <= LARGE else FEWER
     return max(b for row in rows for b in (*_batches(row.training), *_batches(row.made.method)))
 
 
@@ -258,14 +261,18 @@ def _unlearned(cell: Unlearning, original: Classifier, task: ForgetTask) -> Clas
     return model
 
 
-def _short(measure: Measure) -> Measure:
+def _short(measure: Measure, model: Classifier, device: str) -> Measure:
+    """The measure with the fewest steps; on a CPU, of a curve of all blocks only the first and the last."""
     own = {field.name for field in dataclasses.fields(measure)}  # type: ignore[arg-type]
-    return dataclasses.replace(measure, **{k: v for k, v in SHORT.items() if k in own})  # type: ignore[type-var]
+    fields: dict[str, Any] = {name: value for name, value in SHORT.items() if name in own}
+    if isinstance(measure, InformationCurve) and measure.last == model.depth and device == "cpu":
+        fields |= {"last": None, "blocks": (1, model.depth)}
+    return dataclasses.replace(measure, **fields)  # type: ignore[type-var]
 
 
 def _seconds(model: Classifier, training: Training, study: Study, task: ForgetTask, device: str) -> float:
     """Seconds of all trainings and unlearnings, from those of one step here and the epochs that cells declare."""
-    n = FEW if device == "cpu" else training.pretraining.batch
+    n = FEWER if device == "cpu" else training.pretraining.batch
     x, y = next(
         iter(task.train.subset(torch.arange(min(n, len(task.train)))).batches(n, device=model.device))
     )

@@ -216,7 +216,8 @@ def descend(
     course = schedule if callable(schedule) else partial(rate, schedule, warmup=warmup, epochs=epochs)
     base_rates = [group["lr"] for group in optimizer.param_groups]
     device, steps = next(model.parameters()).device, len(batches)
-    history = keep.restore(model, optimizer) if keep else []
+    scaler = torch.amp.GradScaler(device.type, enabled=resolve_precision(precision, device) is torch.float16)
+    history = keep.restore(model, optimizer, scaler) if keep else []
     together = distributed.group()
     if together:
         together.agree(model)
@@ -229,7 +230,7 @@ def descend(
         for step, batch in enumerate(_parts(batches, together), start=1):
             factor = course(epoch - 1 + (step - 1) / steps)
             _set_rates(optimizer, [base * factor for base in base_rates])
-            total += _step(model, batch, loss, optimizer, clip, precision)
+            total += _step(model, batch, loss, optimizer, scaler, clip, precision)
             if after_step:
                 after_step()
             if reads_loss(device, step) or step == steps:
@@ -241,7 +242,7 @@ def descend(
         if together:
             together.share_statistics(model)
         if keep and (not together or together.part.number == 0):
-            keep.keep(model, optimizer, history, end=epoch == epochs)
+            keep.keep(model, optimizer, history, scaler, end=epoch == epochs)
     _set_rates(optimizer, base_rates)
     model.eval()
     return history
@@ -283,10 +284,11 @@ def _step(
     batch: tuple[Any, ...],
     loss: Loss,
     optimizer: torch.optim.Optimizer,
+    scaler: torch.amp.GradScaler,
     clip: float | None,
     precision: Precision,
 ) -> Tensor:
-    """One update; the loss before it."""
+    """One update; the loss before it. In float16 losses are scaled, or small gradients would vanish; see `GradScaler`."""
     optimizer.zero_grad(set_to_none=True)
     device = next(model.parameters()).device
     total = torch.zeros((), device=device)
@@ -294,13 +296,15 @@ def _step(
         for piece, weight in _in_pieces(batch, loss):
             with autocast(precision, device):
                 value = loss(model, *piece)
-            (value if weight == 1 else weight * value).backward()
+            scaler.scale(value if weight == 1 else weight * value).backward()
             total += weight * value.detach()
     if together := distributed.group():
         together.average(optimizer, batch)
     if clip is not None:
+        scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], clip)
-    optimizer.step()
+    scaler.step(optimizer)
+    scaler.update()
     return total
 
 
