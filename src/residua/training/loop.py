@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from residua.data.split import one_part
 from residua.device import (
     Precision,
     autocast,
@@ -218,16 +217,14 @@ def descend(
     device, steps = next(model.parameters()).device, len(batches)
     scaler = torch.amp.GradScaler(device.type, enabled=resolve_precision(precision, device) is torch.float16)
     history = keep.restore(model, optimizer, scaler) if keep else []
-    together = distributed.group()
-    if together:
-        together.agree(model)
+    distributed.agree(model.state_dict())
     for epoch in range(len(history) + 1, epochs + 1):
         keep_frozen(model.train())
         if at_epoch:
             at_epoch(epoch)
         total = torch.zeros((), device=device)
         step, read_at, mean = 0, 0, math.nan
-        for step, batch in enumerate(_parts(batches, together), start=1):
+        for step, batch in enumerate(distributed.parts(batches), start=1):
             factor = course(epoch - 1 + (step - 1) / steps)
             _set_rates(optimizer, [base * factor for base in base_rates])
             total += _step(model, batch, loss, optimizer, scaler, clip, precision)
@@ -239,9 +236,8 @@ def descend(
         if step > read_at:  # the source stopped before its announced end
             mean = _finite(float(total) / step, epoch, step, max(base_rates))
         history.append(mean)
-        if together:
-            together.share_statistics(model)
-        if keep and (not together or together.part.number == 0):
+        distributed.agree(dict(model.named_buffers()))  # each has BatchNorm's statistics of its own parts
+        if keep and distributed.leads():
             keep.keep(model, optimizer, history, scaler, end=epoch == epochs)
     _set_rates(optimizer, base_rates)
     model.eval()
@@ -258,20 +254,6 @@ def _prepare(model: nn.Module, batches: BatchSource, epochs: int) -> None:
         keep_memory()
     if keeps_channels_last(model):
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-
-
-def _parts(batches: BatchSource, together: distributed.Group | None) -> Iterator[Any]:
-    """The batches, or this process's part of each: only they are shared, not what else a watcher or method looks at."""
-    if together is None:
-        yield from batches
-        return
-    source = iter(batches)
-    while True:
-        with one_part(together.part):
-            batch = next(source, None)
-        if batch is None:
-            return
-        yield batch
 
 
 def _set_rates(optimizer: torch.optim.Optimizer, rates: list[float]) -> None:
@@ -298,8 +280,7 @@ def _step(
                 value = loss(model, *piece)
             scaler.scale(value if weight == 1 else weight * value).backward()
             total += weight * value.detach()
-    if together := distributed.group():
-        together.average(optimizer, batch)
+    distributed.average(optimizer, batch)
     if clip is not None:
         scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], clip)
