@@ -148,7 +148,8 @@ class ImageFiles:
 
     def _batch(self, index: list[int], windows: list[Window] | None) -> Tensor:
         batch = torch.empty(len(index), self.size, self.size, self.channels, dtype=torch.uint8)
-        for row, i, window in zip(batch.numpy(), index, windows or [None] * len(index), strict=True):
+        cut: Sequence[Window | None] = windows or [None] * len(index)
+        for row, i, window in zip(batch.numpy(), index, cut, strict=True):
             path = self.paths[i]
             drafted = None if window is None else (self.size, window)
             row[:] = pixels(decode(content(path), str(path), drafted), self.channels, self.size, window)

@@ -35,9 +35,8 @@ def digests(paths: Sequence[Path], folder: Path, *, anew: bool = False) -> list[
         table = np.empty((0, 6), np.int64) if anew else _table(folder / TABLE)
         found, known = _known(marks, table)
         missing = np.flatnonzero(~known)
-        found[missing] = [
-            np.frombuffer(each, np.int64) for each in pool.map(_digest, (paths[i] for i in missing))
-        ] or 0
+        fresh = pool.map(_digest, [paths[int(i)] for i in missing])
+        found[missing] = np.frombuffer(b"".join(fresh), np.int64).reshape(-1, 2)
     if len(missing):
         others = table[~np.isin(table[:, 0], marks[:, 0])]
         everything = np.concatenate([others, np.concatenate([marks, found], axis=1)])

@@ -263,7 +263,8 @@ class Batches:
         at_decoding = self.augment is not None and self.augment.crop and hasattr(split.images, "paths")
         if self.augment and at_decoding:
             windows = self.augment.windows(len(order)).split(self.batch)[: len(chunks)]
-            streamed = split.images.stream(wanted, self.device, map(part, windows))  # type: ignore[call-arg]
+            cut = [part(each) for each in windows]
+            streamed = split.images.stream(wanted, self.device, cut)  # type: ignore[call-arg]
         else:
             streamed = split.images.stream(wanted, self.device)
         for chunk, images in zip(chunks, streamed, strict=True):
