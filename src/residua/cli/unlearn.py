@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +12,7 @@ from residua.cli import inputs
 from residua.cli import options as opt
 from residua.cli.console import say, show, work
 from residua.compare import guards
+from residua.data.task import ForgetTask
 from residua.device import clock, resolve_precision
 from residua.errors import InputError
 from residua.measure import Accuracy
@@ -191,9 +192,16 @@ def unlearn(
     show(unlearning_table(result))
     if trajectory:
         show(trajectory_table(result))
+    _warn(unlearner, task, before, after)
+    say(f"weights in {out}" + (f", record in {record}" if record else ""))
+
+
+def _warn(
+    unlearner: Unlearner, task: ForgetTask, before: dict[str, float], after: Mapping[str, float]
+) -> None:
+    """One sentence about a run that did nothing or ruined the model."""
     if traits(unlearner).guarded:
         for warning in guards(
             after, before, scenario=task.scenario, samples=len(task.forget), settings=directions(unlearner)
         ):
             say(f"warning: {warning}")
-    say(f"weights in {out}" + (f", record in {record}" if record else ""))
