@@ -156,5 +156,5 @@ def test_cells_of_a_study_with_starting_weights_are_keyed_by_their_content(tmp_p
     one, two = starting_file(tmp_path / "one"), starting_file(tmp_path / "two")
     assert str(one) == str(two)
     assert one.path != two.path
-    with pytest.raises(rs.InputError, match="give them with --init"):
-        presets.BUILT_IN["paper-cifar10-vit"]()
+    with pytest.raises(rs.InputError, match="run its study with --init"):
+        presets.network_fields(10, (3, 224, 224), "full", "vit")

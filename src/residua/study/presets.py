@@ -59,9 +59,17 @@ TENTH = "10%"
 
 
 def network_fields(
-    classes: int, shape: tuple[int, int, int], scale: Scale, network: str | None = None
+    classes: int,
+    shape: tuple[int, int, int],
+    scale: Scale,
+    network: str | None = None,
+    *,
+    starts: bool = False,
 ) -> dict[str, Any]:
-    """The network for images of this shape at this scale: the arguments of `networks.build`."""
+    """The network for images of this shape at this scale: the arguments of `networks.build`.
+
+    Where it `starts` from weights, the paper's ViT is among them.
+    """
     network = network or NETWORK
     if network not in NETWORKS:
         raise InputError(f"network {network!r} is unknown; choose one of {', '.join(NETWORKS)}")
@@ -70,6 +78,11 @@ def network_fields(
     if network != "vit":
         return fields | {"width": WIDTH[scale], "stem": stem_at(scale, side)}
     if scale == "full":
+        if not starts:
+            raise InputError(
+                "the paper's ViT starts from weights of ImageNet-21k, which cannot be drawn; run its study with --init "
+                "FILE, timm:NAME or hf:NAME, or choose another network or scale"
+            )
         return fields | {"image": side, "variant": "base", "patch": 16}
     if scale == "tiny":
         # [ours] A ViT-Ti with patches of 4 pixels has 26 times the arithmetic of this one.
@@ -77,8 +90,10 @@ def network_fields(
     return fields | {"image": side, "variant": "tiny", "patch": 4}
 
 
-def network_for(task: ForgetTask, scale: Scale, network: str | None = None) -> dict[str, Any]:
-    return network_fields(task.classes, task.retain.shape, scale, network)
+def network_for(
+    task: ForgetTask, scale: Scale, network: str | None = None, *, starts: bool = False
+) -> dict[str, Any]:
+    return network_fields(task.classes, task.retain.shape, scale, network, starts=starts)
 
 
 def at_scale(label: str, scale: Scale, task: ForgetTask, network: str = NETWORK) -> Unlearner:
@@ -216,16 +231,13 @@ class Preset:
                 f"the study {self.name} is one of {self.network}, not of {network}; leave --network out"
             )
         name = self.network or network or NETWORK
-        if name == "vit" and self.scale == "full" and init is None:
-            raise InputError(
-                f"the study {self.name} starts from weights of ImageNet-21k, which cannot be drawn; give them with "
-                "--init FILE, timm:NAME or hf:NAME"
-            )
-        begins = {} if init is None else {"init": starting_file(init)}
         task = self.task(data, forget, tell)
-        fields = self.network_of(task, name) | begins
-        for note in network_of(fields).notes if begins else ():  # weights that do not fit are found now
-            tell(f"note: {note}")
+        if init is None:
+            fields = self.network_of(task, name)
+        else:
+            fields = network_for(task, self.scale, name, starts=True) | {"init": starting_file(init)}
+            for note in network_of(fields).notes:  # weights that do not fit are found now
+                tell(f"note: {note}")
         return Study(
             tasks={task.dataset: task},
             networks={name: fields},
