@@ -7,6 +7,7 @@ and with few samples: on a GPU with whole batches, on a CPU with a handful.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import time
@@ -22,7 +23,7 @@ from residua import room
 from residua.data.split import Split
 from residua.data.task import ForgetTask
 from residua.device import autocast, clock
-from residua.errors import first_line
+from residua.errors import InputError, first_line
 from residua.measure import Accuracy, InformationCurve, Measure
 from residua.measure._outputs import _laid_out
 from residua.measure.information.samples import FEWEST, samples
@@ -116,11 +117,11 @@ def _curve(study: Study, model: Classifier, task: ForgetTask) -> tuple[int, list
     """The samples and blocks of the largest curve."""
     curves = [each for each in study.measures if isinstance(each, InformationCurve)]
     blocks = sorted({block for each in curves for block in each._blocks(model)})
-    with seeded(0):
-        counts = [
-            len(samples(task, ratio=each.ratio, fit_on=each.fit_on, folds=each.folds).y) for each in curves
-        ]
-    return max(counts, default=0), blocks
+    counts = [0]
+    for each in curves:
+        with seeded(0), contextlib.suppress(InputError):  # too few samples for a curve: the study will say so
+            counts.append(len(samples(task, ratio=each.ratio, fit_on=each.fit_on, folds=each.folds).y))
+    return max(counts), blocks
 
 
 def _batches(settings: Any) -> Iterator[int]:
