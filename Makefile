@@ -74,6 +74,7 @@ results: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/throughput.py
+	$(BIN)/python benchmarks/loading.py
 	$(BIN)/python benchmarks/idi_speed.py
 	$(BIN)/python benchmarks/audit_cost.py
 	$(BIN)/python benchmarks/saved_features.py

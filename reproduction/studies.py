@@ -109,8 +109,9 @@ class Variant(Preset):
         forget: str | None = None,
         network: str | None = None,
         tell: Tell = silent,
+        init: str | Path | None = None,
     ) -> Study:
-        study = super().__call__(data, forget, network, tell)
+        study = super().__call__(data, forget, network, tell, init)
         own = self.recipes != "ours" or self.arm
         scale = self.name.removesuffix(f"-{self.more}") if own else self.scale
         if len(self.factors) == 1:

@@ -29,6 +29,15 @@ def duration(seconds: float) -> str:
     return f"{number:.1f} {unit}" if number < 10 else f"{number:.0f} {unit}"
 
 
+def size_of(number: float) -> str:
+    """A number of bytes in decimal units."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} TB"
+
+
 def slug(label: str) -> str:
     """A label as the name of a file or a record: COLA+ becomes cola-plus, FT* ft-star, `my model.v2` my-model.v2."""
     spelt = label.lower().replace("+", " plus").replace("*", " star")

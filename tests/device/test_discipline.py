@@ -15,9 +15,10 @@ import torch
 
 import residua as rs
 from residua import parallel
-from residua.cli import main
+from residua.cli import COMMANDS, loaded, main
 from residua.controls import cheats, deceivers, impostors
-from residua.device import device_facts, resolve_precision
+from residua.data.split import MemoryImages
+from residua.device import device_facts
 from residua.measure import MEASURES, InformationCurve
 from residua.measure import _outputs as outputs
 from residua.measure.information import critics, curve, fitting
@@ -258,12 +259,50 @@ def test_a_task_that_was_used_on_the_device_travels_without_it(cuda, task):
     assert isinstance(pickle.loads(pickle.dumps(task)), rs.ForgetTask)
 
 
-@pytest.mark.parametrize("major", [7, 8])
-def test_only_gpus_that_have_bfloat16_compute_in_it(major):
-    with pretend(major=major):
-        found = resolve_precision("auto", torch.device("cuda"))
-        assert (found is torch.bfloat16) == (major == 8)
-        assert "Pretend GPU" in device_facts(torch.device("cuda"))
+@pytest.mark.parametrize(("major", "expected"), [(7, "float16"), (8, "bfloat16")])
+def test_gpus_that_would_emulate_bfloat16_train_in_float16_with_scaled_losses(
+    major, expected, original, task
+):
+    with pretend(major=major) as log:
+        assert f"Pretend GPU); {expected} in trainings" in device_facts(torch.device("cuda"))
+        with rs.seeded(0):
+            made = dataclasses.replace(PRETRAINING, clip=1.0)(original(), task.train)
+        assert all(torch.isfinite(tensor).all() for tensor in made.state_dict().values())
+        assert torch.get_autocast_dtype("cpu") is torch.bfloat16  # the caller's own
+        scaled = (
+            log.total("waits", "training/loop.py") > 1
+        )  # whether a gradient overflowed is asked at each step
+        assert scaled == (major == 7)
+
+
+def test_images_that_a_gpu_has_no_room_for_stay_in_memory(data):
+    images = MemoryImages(data.train.images.pixels)
+    split = dataclasses.replace(data.train, images=images)
+    with pretend(memory=2 * images.pixels.numel() - 2) as log:
+        next(iter(split.batches(8, device="cuda:1")))
+        assert not images._copies
+        assert log.total("up", "data/") > 0
+
+
+def test_every_command_takes_the_gpu_that_is_there():
+    found = {}
+    for name in COMMANDS:
+        command = loaded(name)
+        for each in [command, *getattr(command, "commands", {}).values()]:
+            defaults = [option.default for option in each.params if option.name == "device"]
+            found |= {(name, each.name): defaults[0]} if defaults else {}
+    assert found.pop(("verify", "verify")) is None  # the device of the audit
+    assert len(found) >= 9
+    assert set(found.values()) == {"auto"}
+
+
+def test_a_gpu_whose_memory_runs_out_is_one_sentence(monkeypatch, capsys):
+    def full(*_: object, **more: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
+
+    monkeypatch.setattr("residua.cli.inputs.open_dataset", full)
+    assert run("train", "--data", "fashion-sample", "--forget", "class:1", "--out", "x.safetensors") == 3
+    assert "the memory of the device ran out; use a smaller --batch" in capsys.readouterr().err
 
 
 def run(*words: object) -> int:
@@ -283,3 +322,23 @@ def test_commands_compute_on_the_gpu_that_is_there(cuda, folder, monkeypatch, ca
     models = ["--original", "o.safetensors", "--reference", "r.safetensors", "--unlearned", "u.safetensors"]
     assert run("audit", *models, *task, "--last", "1", "--family", "linear", "--out", "audit") in (0, 1, 2)
     assert (folder / "audit" / "report.html").is_file()
+
+
+def test_a_study_with_workers_computes_on_the_gpu(cuda, folder, monkeypatch, quick_stack, as_if_in_processes):
+    """What goes to workers and back is pickled, which a tensor on a GPU refuses."""
+    monkeypatch.chdir(folder)
+    words = [
+        "tiny",
+        "--method",
+        "FT",
+        "--data",
+        "mnist:.?name=fashion-sample",
+        "--forget",
+        "class:2",
+        "--no-information",
+    ]
+    assert run("study", "run", *words, "--jobs", "2", "--out", "study") == 0
+    assert {path.stem for path in (folder / "study" / "records").glob("*.json")} >= {
+        "seed0-ft",
+        "seed0-retrain",
+    }

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 
@@ -9,6 +11,7 @@ from residua.measure import _outputs
 from residua.measure._outputs import ENOUGH, Recomputed, as_input, features, rows, vectors
 from residua.measure.information import curve
 from residua.models.classifier import weights_digest
+from residua.study import presets
 
 
 def test_features_are_those_of_the_blocks_and_the_last_is_pooled(net, data):
@@ -80,6 +83,23 @@ def test_who_needs_some_samples_of_many_passes_over_these_alone(net, data, monke
     for block, z in _outputs.pooled(net, data.train, some=some).items():
         torch.testing.assert_close(z, whole[block])
     assert sizes == [3]
+
+
+def test_of_a_split_too_large_to_keep_few_passes_are_made(net, task, monkeypatch):
+    """As of ImageNet: every measure of the paper's studies together passes over the retain set a few times, not nine."""
+    sizes = []
+    real = _outputs._run
+    monkeypatch.setattr(
+        _outputs, "_run", lambda m, split, *more: sizes.append(len(split)) or real(m, split, *more)
+    )
+    monkeypatch.setattr(_outputs, "LOGITS", 0)
+    monkeypatch.setattr(_outputs, "FEATURES", 0)
+    curve._curves.clear()
+    rs.measure.InformationCurve(last=1, family="linear")(net, task)
+    for measure in presets.EVERYTHING:
+        small = {"repeats": 1} if measure.label == "recovery" else {}
+        dataclasses.replace(measure, **({"most": 20} if hasattr(measure, "most") else {}) | small)(net, task)
+    assert sizes.count(len(task.retain)) <= 3
 
 
 def test_the_model_is_left_as_it_was(net, data):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -46,7 +47,15 @@ class Screen(Console):
 out = Screen(
     highlight=False, emoji=False, soft_wrap=True, markup=False, width=None if sys.stdout.isatty() else 140
 )
-err = Screen(stderr=True, highlight=False, emoji=False, soft_wrap=True, markup=False)
+# Of the processes that torchrun started, the first speaks.
+err = Screen(
+    stderr=True,
+    highlight=False,
+    emoji=False,
+    soft_wrap=True,
+    markup=False,
+    quiet=os.environ.get("RANK", "0") != "0",
+)
 # Prints a result on standard output.
 echo = out.print
 

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import inspect
 import json
+import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -192,7 +193,10 @@ def _order(path: Path) -> list[str]:
 
 def device_name(name: str) -> str:
     """The device that a word of --device means; nothing is opened."""
-    return ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    # Under torchrun each process has a GPU of its own.
+    return f"cuda:{os.environ['LOCAL_RANK']}" if name == "cuda" and "LOCAL_RANK" in os.environ else name
 
 
 def choose_device(name: str) -> torch.device:

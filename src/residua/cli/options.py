@@ -87,6 +87,15 @@ OurNetwork = Annotated[
         show_default="resnet18",
     ),
 ]
+Init = Annotated[
+    str | None,
+    models(
+        "Start from these weights: ours, or under the names of timm, torchvision or Hugging Face, or timm:NAME or "
+        "hf:NAME of the installed library; the head is new if it has other classes.",
+        "--init",
+        metavar="FILE|timm:NAME|hf:NAME",
+    ),
+]
 Cuts = Annotated[
     str | None,
     models(
@@ -132,6 +141,10 @@ IMAGE_OPTIONS: dict[str, Any] = {
     "normalise": Annotated[
         Literal["imagenet", "data", "none"] | None,
         images("Instead of --mean and --std: ImageNet's, those of the training data, or none."),
+    ],
+    "rehash": Annotated[
+        bool | None,
+        images("Read all image files again instead of trusting the digests kept beside them.", "--rehash"),
     ],
     "dataset_name": Annotated[str | None, images("Name of the data set; recipes are chosen by it.")],
 }

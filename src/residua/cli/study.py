@@ -22,23 +22,30 @@ from residua.compare import Rules
 from residua.errors import InputError
 from residua.files import check_place
 from residua.measure import InformationCurve, measures
+from residua.models.foreign.pretrained import starting_weights
 from residua.report.controls import compact, control_reports, model_verdicts
 from residua.report.methods import study_tables, summary
 from residua.report.pages import study_page
 from residua.report.questions import answers
 from residua.report.table import Table
 from residua.study import folder as folders
-from residua.study import schedule
+from residua.study import rehearsing, schedule
 from residua.study.definition import Row, Study
 from residua.study.presets import BUILT_IN, at_scale
 from residua.study.store import Store, own_folder
-from residua.text import duration, seconds_of, slug
+from residua.text import duration, seconds_of, size_of, slug
 from residua.training.recipes import Scale
 from residua.unlearn import find
 
 app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]})
 ALWAYS = ("Original", "Retrain")
 VERDICTS = "verdicts"
+# Where the features of a curve are.
+PLACES = {
+    "memory": "in memory",
+    "file": "in a temporary file",
+    "nowhere": "computed again for each batch, as neither memory nor the temporary folder can hold them",
+}
 
 
 @app.callback()
@@ -47,6 +54,7 @@ def study() -> None:
 
 
 def _chosen_study(
+    out: Path,
     name: Annotated[
         str,
         typer.Argument(
@@ -76,6 +84,7 @@ def _chosen_study(
         ),
     ] = None,
     network: opt.OurNetwork = None,
+    init: opt.Init = None,
     method: Annotated[
         list[str] | None, opt.methods("Only this method (and Original, Retrain); may be repeated.")
     ] = None,
@@ -108,11 +117,12 @@ def _chosen_study(
 ) -> Study:
     """A built-in study or that of a file, with the changes that were asked for."""
     named = _named_study(name)
-    if isinstance(named, Study) and (data or forget or network):
+    if isinstance(named, Study) and (data or forget or network or init):
         raise InputError(
-            f"{name} defines its own data and networks; leave --data, --forget and --network out"
+            f"{name} defines its own data and networks; leave --data, --forget, --network and --init out"
         )
-    study = named if isinstance(named, Study) else named(data, forget, network, console.say)
+    more = {} if init is None else {"init": starting_weights(init, out)}
+    study = named if isinstance(named, Study) else named(data, forget, network, console.say, **more)
     changes: dict[str, Any] = {"measures": _measures(study, information, restarts)}
     changes |= {"trajectories": True} if trajectory else {}
     changes |= {"compact": True} if compact else {}
@@ -186,13 +196,13 @@ def _with_methods(study: Study, words: list[str], scale: Scale | None) -> Study:
 def _with_study(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the options that choose a study; it gets the function that makes the study as `chosen`."""
     own = dict(inspect.signature(command, eval_str=True).parameters)
-    options = inspect.signature(_chosen_study, eval_str=True).parameters
-    del own["chosen"]
+    options = dict(inspect.signature(_chosen_study, eval_str=True).parameters)
+    del own["chosen"], options["out"]
 
     @functools.wraps(command)
     def call(**given: Any) -> None:
         asked = {name: given.pop(name) for name in options}
-        command(functools.partial(_chosen_study, **asked), **given)
+        command(functools.partial(_chosen_study, given["out"], **asked), **given)
 
     parameters = [
         each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*options.values(), *own.values())
@@ -231,6 +241,14 @@ def run(
         opt.run("Longest time of a worker for one model (10m, 2h); then it is ended.", metavar="TIME"),
     ] = None,
     keep: Annotated[str, opt.run("Time between two saved states of a long training.", metavar="TIME")] = "2m",
+    rehearse: Annotated[
+        bool,
+        opt.run(
+            "Only try: one batch of every phase of every model and every measure, at full width, with the bytes and, "
+            "roughly, the time that the run will take.",
+            "--rehearse",
+        ),
+    ] = False,
 ) -> None:
     """Make and measure what is missing; the same command resumes.
 
@@ -241,6 +259,9 @@ def run(
     check_place(out / "study.json")
     study = chosen()
     where = choose_device(device)
+    if rehearse:
+        _rehearse(study, str(where))
+        return
     with console.study_progress(where) as reporting:
         finished = schedule.run(
             study,
@@ -265,6 +286,33 @@ def run(
         f"{finished.computed} cells computed, {finished.reused} found; records are in {out}/records/."
     )
     console.report_failures(finished.failures)
+
+
+def _rehearse(study: Study, device: str) -> None:
+    """Print the sizes of the study, every phase that fails, and the time of the whole at the rate of this device."""
+    _show_sizes(study)
+
+    def tell(phase: rehearsing.Phase) -> None:
+        console.say(f"{phase.name}: {phase.failure or f'{phase.seconds:.1f} s'}")
+
+    done = rehearsing.rehearse(study, device, tell)
+    console.echo(
+        f"{len(done.phases) - len(done.failures)} of {len(done.phases)} phases passed; at the rate of one step here, "
+        f"trainings and unlearnings take about {duration(done.seconds)} on one such device, without measures."
+    )
+    console.report_failures(done.failures)
+
+
+def _show_sizes(study: Study) -> None:
+    for each in rehearsing.sizes(study):
+        console.echo(
+            f"{each.name}: {size_of(each.weights)} of weights, {each.models} models in {size_of(each.disk)} of disk; a "
+            f"training takes about {size_of(each.training)} of the device's memory (batch {each.batch}, "
+            f"{size_of(each.image)} an image, float32)"
+            + (f", images {size_of(each.pixels)}" if each.pixels else "")
+        )
+        for block, (size, place) in each.features.items():
+            console.echo(f"  features of block {block}: {size_of(size)}, {PLACES[place]}")
 
 
 def _is_current(folder: Path) -> bool:
@@ -293,11 +341,14 @@ def plan(
     Example: residua study plan tiny --seeds 3 --out study/
     """
     where = device_name(device)
-    planned = schedule.plan(chosen(), out, where)
+    study = chosen()
+    planned = schedule.plan(study, out, where)
     console.say(f"planned for device {where}")
     if as_json:
-        console.echo_json(dataclasses.asdict(planned))
+        sizes = [dataclasses.asdict(each) for each in rehearsing.sizes(study)]
+        console.echo_json(dataclasses.asdict(planned) | {"sizes": sizes})
         return
+    _show_sizes(study)
     for kind in dict.fromkeys((*planned.there, *planned.missing)):
         here, left = planned.there.get(kind, 0), planned.missing.get(kind, 0)
         console.echo(f"{kind}: {left} to make, {here} there")

@@ -15,7 +15,7 @@ from residua.controls import deceivers
 from residua.controls.cheats import Control
 from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.models.classifier import Classifier, clone, reinitialise
+from residua.models.classifier import Classifier, clone, restart
 from residua.training.pretraining import Pretraining
 from residua.training.settings import Choice, Setting, Share, Weight
 
@@ -226,7 +226,7 @@ def _switched(first: Classifier, second: Classifier, keys: Keys) -> Classifier:
 
 
 def _retrained(original: Classifier, task: ForgetTask, pretraining: Pretraining) -> Classifier:
-    return pretraining(reinitialise(clone(original)), task.retain)
+    return pretraining(restart(clone(original)), task.retain)
 
 
 @torch.no_grad()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv as comma_separated
-import hashlib
 import io
 import itertools
 import os
@@ -12,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,8 @@ from torch import Tensor
 
 from residua.data.checks import ELSEWHERE, Location, content, folder, need, per_channel, side
 from residua.data.from_arrays import arrays
-from residua.data.images import decode, examine, files_in_memory, pixels
+from residua.data.images import Window, decode, examine, files_in_memory, pixels
+from residua.data.kept_digests import digests
 from residua.data.preprocessing import imagenet
 from residua.data.split import Split
 from residua.data.task import Dataset
@@ -98,13 +98,21 @@ def _halves(path: Path) -> tuple[tuple[str, ...], dict[str, Rows]]:
 
 
 class ImageFiles:
-    """Image files, each decoded when a batch asks for it; `Images` for data larger than memory."""
+    """Image files, each decoded when a batch asks for it; `Images` for data larger than memory.
 
-    def __init__(self, paths: Sequence[Path], size: int, workers: int, channels: int = 3) -> None:
+    Batches of a training are cut at a random place and size when they are decoded (`windows`), so that less is decoded.
+    """
+
+    rehash = False  # whether digests that are kept beside the data are made again
+
+    def __init__(
+        self, paths: Sequence[Path], size: int, workers: int, channels: int = 3, folder: Path | None = None
+    ) -> None:
         self.paths = tuple(paths)
         self.size = size
         self.workers = workers
         self.channels = channels
+        self.folder = folder
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -113,45 +121,54 @@ class ImageFiles:
     def __len__(self) -> int:
         return len(self.paths)
 
-    def stream(self, batches: Iterable[Tensor], device: torch.device) -> Iterator[Tensor]:
-        for images in self._decoded(index.tolist() for index in batches):
+    def stream(
+        self, batches: Iterable[Tensor], device: torch.device, windows: Iterable[Tensor] | None = None
+    ) -> Iterator[Tensor]:
+        """As `Images.stream`; with `windows` (n, 5), five numbers from 0 to 1 for each image of a batch, see `pixels`."""
+        cut = itertools.repeat(None) if windows is None else (each.tolist() for each in windows)
+        for images in self._decoded(zip((index.tolist() for index in batches), cut, strict=False)):
             pinned = images.pin_memory() if device.type == "cuda" else images
             yield pinned.to(device, non_blocking=True).permute(0, 3, 1, 2)
 
-    def _decoded(self, plan: Iterator[list[int]]) -> Iterator[Tensor]:
+    def _decoded(self, plan: Iterator[tuple[list[int], list[Window] | None]]) -> Iterator[Tensor]:
         """The batches in order, a few of them decoded ahead."""
         if not self.workers:
-            yield from map(self._batch, plan)
+            yield from (self._batch(*each) for each in plan)
             return
-        # Threads, since Pillow decodes and resizes outside of Python's lock; processes would have to be started in
-        # ways that import from the working directory, and could outlive this one.
-        with ThreadPoolExecutor(self.workers) as pool:
-            ahead = deque(
-                pool.submit(self._batch, index) for index in itertools.islice(plan, 2 * self.workers)
-            )
-            try:
-                while ahead:
-                    images = ahead.popleft().result()
-                    ahead.extend(pool.submit(self._batch, index) for index in itertools.islice(plan, 1))
-                    yield images
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
+        pool = _decoders(self.workers, os.getpid())
+        ahead = deque(pool.submit(self._batch, *each) for each in itertools.islice(plan, 2 * self.workers))
+        try:
+            while ahead:
+                images = ahead.popleft().result()
+                ahead.extend(pool.submit(self._batch, *each) for each in itertools.islice(plan, 1))
+                yield images
+        finally:
+            for each in ahead:
+                each.cancel()
 
-    def _batch(self, index: list[int]) -> Tensor:
+    def _batch(self, index: list[int], windows: list[Window] | None) -> Tensor:
         batch = torch.empty(len(index), self.size, self.size, self.channels, dtype=torch.uint8)
-        for row, i in zip(batch.numpy(), index, strict=True):
-            row[:] = pixels(decode(content(self.paths[i]), str(self.paths[i])), self.channels, self.size)
+        cut: Sequence[Window | None] = windows or [None] * len(index)
+        for row, i, window in zip(batch.numpy(), index, cut, strict=True):
+            path = self.paths[i]
+            drafted = None if window is None else (self.size, window)
+            row[:] = pixels(decode(content(path), str(path), drafted), self.channels, self.size, window)
         return batch
 
     @cached_property
     def digests(self) -> list[bytes]:
         """Hashes of the files' bytes: the same picture in two encodings counts as two."""
+        return digests(self.paths, self.folder or self.paths[0].parent, anew=self.rehash)
 
-        def digest(path: Path) -> bytes:
-            return hashlib.blake2b(content(path), digest_size=16).digest()
 
-        with ThreadPoolExecutor(cores()) as pool:
-            return list(pool.map(digest, self.paths))
+@lru_cache(maxsize=4)
+def _decoders(workers: int, process: int) -> ThreadPoolExecutor:
+    """The threads that decode in this process, for all of its streams. A forked process has none of its parent's.
+
+    Threads, since Pillow decodes and resizes outside of Python's lock; processes would have to be started in ways that
+    import from the working directory, and could outlive this one.
+    """
+    return ThreadPoolExecutor(workers)
 
 
 def _lists(path: Path) -> list[Path]:
@@ -181,10 +198,13 @@ def _labelled(half: Path, names: Sequence[str]) -> Rows:
     rows: Rows = []
     for name in names:
         found = sorted(
-            Path(place, file)
-            for place, _, files in os.walk(half / name)
-            for file in files
-            if Path(file).suffix.lower() in _ENDINGS and not file.startswith(".")
+            (
+                Path(place, file)
+                for place, _, files in os.walk(half / name)
+                for file in files
+                if Path(file).suffix.lower() in _ENDINGS and not file.startswith(".")
+            ),
+            key=lambda path: path.parts,  # as paths compare, in a fraction of the time
         )
         if not found and (half / name).is_dir():
             raise InputError(
@@ -282,7 +302,13 @@ def labelled(
     count = len(names) or max(int(values.max()) for values in numbers.values()) + 1
 
     def split(half: str) -> Split:
-        images = ImageFiles(paths[half], edge, cores() if workers is None else workers, channels)
+        images = ImageFiles(
+            paths[half],
+            edge,
+            cores() if workers is None else workers,
+            channels,
+            folder=paths[half][0].parents[1] if class_names else where.parent,
+        )
         return Split(images, torch.arange(len(images)), torch.from_numpy(numbers[half]), count, *scale)
 
     return Dataset(name, split("train"), split("test"), names, tuple(notes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import math
 import re
 import threading
 import warnings
@@ -56,14 +57,36 @@ def deep(mode: str, where: object) -> InputError | None:
     )
 
 
-def decode(data: bytes, where: str) -> Any:
-    """The image in `data`, decoded by Pillow, in its own mode; errors name `where`."""
+Window = Sequence[float]  # area, shape, left, top and mirroring, each from 0 to 1
+# Fractions of an image's area, and ratios of width to height, of windows: those of ImageNet's usual training.
+LEAST_AREA, RATIO = 0.08, 4 / 3
+
+
+def box_of(window: Window, width: int, height: int) -> tuple[float, float, float, float]:
+    """The part of an image that a window shows: a fraction of its area in a random shape, at a random place."""
+    area = (LEAST_AREA + (1 - LEAST_AREA) * window[0]) * width * height
+    ratio = RATIO ** (2 * window[1] - 1)
+    w, h = min(math.sqrt(area * ratio), width), min(math.sqrt(area / ratio), height)
+    left, top = (width - w) * window[2], (height - h) * window[3]
+    return left, top, left + w, top + h
+
+
+def decode(data: bytes, where: str, drafted: tuple[int, Window] | None = None) -> Any:
+    """The image in `data`, decoded by Pillow, in its own mode; errors name `where`.
+
+    For a training that takes `size` x `size` pixels of a window (`drafted`), a JPEG is decoded at the smallest size, a
+    half, quarter or eighth, of which the window still has that many.
+    """
     pillow = need("PIL.Image")
     try:
         image = _opened(pillow, data, where)
         check(where, "pixels", image.width * image.height)
         check_unpacked(where, image.width * image.height * len(image.getbands()), len(data))
         mode = own_mode(image)
+        if drafted is not None and image.format == "JPEG":
+            left, top, right, bottom = box_of(drafted[1], *image.size)
+            scale = min(1.0, max(drafted[0] / (right - left), drafted[0] / (bottom - top)))
+            image.draft(image.mode, (math.ceil(image.width * scale), math.ceil(image.height * scale)))
         image.load()
     except InputError:
         raise
@@ -89,16 +112,24 @@ def _opened(pillow: Any, data: bytes, where: str) -> Any:
             raise
 
 
-def pixels(image: Any, channels: int, size: int | None = None) -> npt.NDArray[np.uint8]:
+def pixels(
+    image: Any, channels: int, size: int | None = None, window: Window | None = None
+) -> npt.NDArray[np.uint8]:
     """The image as (H, W, channels), with `size` as (size, size, channels).
 
-    For that its shorter side becomes `size` and the middle is kept, in one resampling.
+    For that its shorter side becomes `size` and the middle is kept, in one resampling; a `window` shows another part of
+    it (`box_of`), and where its last number is below a half, mirrored.
     """
     mode = "L" if channels == 1 else "RGB"
     if image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
     if image.mode != mode:
         image = image.convert(mode)
+    if size is not None and window is not None:
+        resampling = need("PIL.Image").Resampling.BILINEAR
+        image = image.resize((size, size), resampling, box=box_of(window, *image.size))
+        array = np.asarray(image).reshape(size, size, channels)
+        return array[:, ::-1] if window[4] < 0.5 else array
     if size is not None and image.size != (size, size):
         width, height = image.size
         side = min(width, height)

@@ -14,7 +14,7 @@ import torch
 from residua.data.checks import folder, side, unknown
 from residua.data.cifar import cifar10, cifar100
 from residua.data.from_arrays import npz
-from residua.data.from_files import csv, image_folder
+from residua.data.from_files import ImageFiles, csv, image_folder
 from residua.data.hub import hf_datasets, parquet
 from residua.data.idx import fashion_mnist, fashion_sample, mnist
 from residua.data.preprocessing import Preprocessing, numbers, prepare
@@ -39,7 +39,7 @@ ON_DISK: dict[str, Callable[..., Dataset]] = {
 
 IN_A_FILE = ("npz", "csv")
 # `NAME:PLACE?size=32&mean=0.5&std=0.25`: what the options of the command line become, so that one word says it all.
-_SETTING = r"(?:size|mean|std|normalise|name|part)=[^&?]*"
+_SETTING = r"(?:size|mean|std|normalise|name|part|rehash)=[^&?]*"
 SETTINGS = re.compile(rf"\?({_SETTING}(?:&{_SETTING})*)$")
 
 
@@ -68,7 +68,11 @@ def open_dataset(
     name = settings.pop("name", name)
     asked = (preprocessing or Preprocessing(size)).over(_preprocessing(settings))
     wanted = asked.over(carried)
-    data = part_of(prepare(_fitting(spec, asked.size, wanted.size), wanted), _part(settings))
+    opened = _fitting(spec, asked.size, wanted.size)
+    for split in (opened.train, opened.test):
+        if isinstance(split.images, ImageFiles):
+            split.images.rehash = bool(settings.get("rehash"))
+    data = part_of(prepare(opened, wanted), _part(settings))
     return replace(data, name=name) if name else data
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -146,6 +146,32 @@ def reinitialise(module: Module) -> Module:
             reset()
         for own, draw in draws.items():
             draw(getattr(part, own))
+    return module
+
+
+class StartingWeights(dict[str, Tensor]):
+    """The tensors of one module as its training began; copies of the module share them."""
+
+    def __deepcopy__(self, memo: dict[int, object]) -> StartingWeights:
+        return self
+
+
+def remember_start(module: Module, weights: Mapping[str, Tensor]) -> Module:
+    """Note on each part of `module` the weights that its training began with, for `restart`; nothing is loaded."""
+    for name, tensor in weights.items():
+        place, _, own = name.rpartition(".")
+        part = module.get_submodule(place)
+        part.__dict__.setdefault("residua_start", StartingWeights())[own] = tensor
+    return module
+
+
+def restart(module: Module) -> Module:
+    """Put every weight back to where the training began, in place: as it was loaded, or else drawn again."""
+    reinitialise(module)
+    with torch.no_grad():
+        for part in module.modules():
+            for own, tensor in part.__dict__.get("residua_start", {}).items():
+                getattr(part, own).copy_(tensor)
     return module
 
 

@@ -134,7 +134,12 @@ OptimizerName = Literal["sgd", "adam"]
 Optimizer = Annotated[
     OptimizerName, Choice("Optimizer: SGD with momentum and weight decay, or Adam without.")
 ]
-Crop = Annotated[int, Weight("Black border, in pixels, of the random crop.")]
+Crop = Annotated[
+    int,
+    Weight(
+        "Black border, in pixels, of the random crop; of large image files, any but 0 is a random resized crop."
+    ),
+]
 Flip = Annotated[bool, Choice("Random horizontal flip.")]
 
 

@@ -87,7 +87,7 @@ def importance(model: Classifier, split: Split, budget: int | None = None) -> di
     # squares those of whole batches.
     per_sample = vmap(grad(loss), in_dims=(None, 0, 0))
     total = {name: torch.zeros_like(p) for name, p in weights.items()}
-    at_once = chunk(model, memory_budget() if budget is None else budget)
+    at_once = chunk(model, memory_budget(model.device) if budget is None else budget)
     for x, y in split.batches(at_once, device=model.device):
         with safe_kernels(model), sdpa_kernel(SDPBackend.MATH):  # the fused attention knows no single samples
             gradients = per_sample(weights, x, y)
