@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import re
 import threading
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from residua.confined import beginning, image_memory, in_parts, once, shared
 from residua.data.checks import content, need
 from residua.errors import InputError
 from residua.files import open_regular
-from residua.limits import check, check_unpacked, limit
-from residua.parallel import cores
+from residua.limits import Clock, check, check_unpacked, limit
+from residua.text import from_json
 
 logging.getLogger("PIL").addHandler(logging.NullHandler())  # Pillow prints some errors that it also raises
 _ONE_AT_A_TIME = threading.Lock()  # filters of warnings are the whole process's
@@ -59,6 +61,7 @@ def deep(mode: str, where: object) -> InputError | None:
 def decode(data: bytes, where: str) -> Any:
     """The image in `data`, decoded by Pillow, in its own mode; errors name `where`."""
     pillow = need("PIL.Image")
+    beginning(where)
     try:
         image = _opened(pillow, data, where)
         check(where, "pixels", image.width * image.height)
@@ -132,11 +135,20 @@ def examine(paths: Sequence[Path], size: int | None) -> Look | None:
 
     16-bit and floating-point images are refused here, and so are images of several sizes without a `size`.
     """
+    need("PIL.Image")
+    work = partial(_examined, paths, size)
+    fields = from_json(once(work, paths[0], memory=image_memory(), seconds=Clock(paths[0], 0).most * 10))
+    return None if fields is None else Look(*fields)
+
+
+def _examined(paths: Sequence[Path], size: int | None) -> bytes:
+    """The fields of `Look`, or null."""
     pillow = need("PIL.Image")
     step = max(1, len(paths) // HEADERS)
     first: tuple[Path, tuple[int, int]] | None = None
     channels, uniform = 1, size is None or step == 1
     for path in paths[::step]:
+        beginning(str(path))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -154,15 +166,13 @@ def examine(paths: Sequence[Path], size: int | None) -> Look | None:
                 f"{path} has {found[0]} x {found[1]} pixels but {first[0]} has {first[1][0]} x {first[1][1]}; give the "
                 "size that the model was trained on, such as --size 224 (in Python, size=)"
             )
-    if first is None:
-        return None
-    return Look(first[1][1], first[1][0], channels, uniform)
+    return json.dumps(None if first is None else [first[1][1], first[1][0], channels, uniform]).encode()
 
 
 def files_in_memory(paths: Sequence[Path], look: Look, where: object) -> npt.NDArray[np.uint8]:
     """All images (N, C, H, W) of these files, decoded."""
     check(where, "memory", len(paths) * look.height * look.width * look.channels)
-    images = np.empty((len(paths), look.height, look.width, look.channels), np.uint8)
+    images = shared((len(paths), look.height, look.width, look.channels))
 
     def fill(i: int) -> None:
         image = decode(content(paths[i]), str(paths[i]))
@@ -175,6 +185,11 @@ def files_in_memory(paths: Sequence[Path], look: Look, where: object) -> npt.NDA
             raise InputError(f"{paths[i]} is a colour image among grey ones; bring all to one kind")
         images[i] = pixels(image, look.channels)
 
-    with ThreadPoolExecutor(cores()) as pool:
-        list(pool.map(fill, range(len(paths)), chunksize=64))
+    def work(part: int, parts: int) -> bytes:
+        for i in range(part, len(paths), parts):
+            fill(i)
+        return b""
+
+    slowest = limit("seconds") + len(paths)  # a second each
+    list(in_parts(work, where, len(paths), memory=image_memory(), seconds=slowest))
     return images.transpose(0, 3, 1, 2)
