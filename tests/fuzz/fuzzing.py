@@ -17,6 +17,7 @@ class Result:
     outcome: str
     seconds: float
     peak: int
+    crashed: bool = False  # a child that decodes, which is refused like any other file
 
     @property
     def good(self) -> bool:
@@ -37,7 +38,12 @@ def try_input(sandbox: Sandbox, name: str, number: int, folder: Path) -> Result:
         (canary / f"mine{ending}").write_text("precious")
     before = snapshot(folder), snapshot(canary)
     run = sandbox.call(f"targets:{target.read}", folder, folder=folder)
-    return Result(_outcome(run, before == (snapshot(folder), snapshot(canary))), run.seconds, run.peak)
+    return Result(
+        _outcome(run, before == (snapshot(folder), snapshot(canary))),
+        run.seconds,
+        run.peak,
+        "decoder crash" in run.err,
+    )
 
 
 def snapshot(folder: Path) -> list[tuple[str, int, int]]:

@@ -90,7 +90,15 @@ def read_or_start(out: Path | None, each: dict[str, int], names: list[str]) -> d
         found = json.loads((out / "fuzz.json").read_text("utf-8"))
         if {key: found.get(key) for key in about} == about and list(found["targets"]) == names:
             return found
-    empty = {"inputs": 0, "read": 0, "refused": 0, "findings": 0, "most seconds": 0.0, "most bytes": 0}
+    empty = {
+        "inputs": 0,
+        "read": 0,
+        "refused": 0,
+        "findings": 0,
+        "crashes": 0,
+        "most seconds": 0.0,
+        "most bytes": 0,
+    }
     return {**about, "targets": {name: dict(empty) for name in names}, "findings": []}
 
 
@@ -98,6 +106,7 @@ def add(record: dict[str, Any], name: str, number: int, result: Result) -> None:
     counts = record["targets"][name]
     counts["inputs"] = number
     counts[result.outcome if result.good else "findings"] += 1
+    counts["crashes"] += result.crashed
     counts["most seconds"] = max(counts["most seconds"], round(result.seconds, 2))
     counts["most bytes"] = max(counts["most bytes"], result.peak)
     if not result.good:
@@ -114,12 +123,12 @@ def write(out: Path | None, record: dict[str, Any]) -> None:
 
 def table(record: dict[str, Any]) -> str:
     """The counts by target."""
-    columns = ("inputs", "read", "refused", "findings", "most seconds", "most MB")
+    columns = ("inputs", "read", "refused", "findings", "crashes", "most seconds", "most MB")
     lines = [
         "**Mutated inputs to every reader**",
         "",
         f"| target | {' | '.join(columns)} |",
-        "|---" * 7 + "|",
+        "|---" * 8 + "|",
     ]
     for name, counts in record["targets"].items():
         cells = [counts[column] for column in columns[:-1]] + [counts["most bytes"] // 10**6]
@@ -127,7 +136,7 @@ def table(record: dict[str, Any]) -> str:
     total = sum(counts["inputs"] for counts in record["targets"].values())
     lines += ["", f"{total} inputs, {len(record['findings'])} findings: a finding is an exit code other than 0 and 3, more than "
               f"{record['limits']['seconds']:g} seconds of processor time or {record['limits']['bytes'] >> 20} MiB, a hang, more than one sentence, or a file left "
-              f"behind or changed, also outside of the input's folder. The memory includes the imported libraries. `{record['command']}`"]  # fmt: skip
+              f"behind or changed, also outside of the input's folder. Crashes are those of the children that decode, after which the file is refused. The memory includes the imported libraries. `{record['command']}`"]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 

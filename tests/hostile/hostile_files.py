@@ -323,6 +323,15 @@ def equal_images(folder: Path) -> Command:
     return [*command[:4], "--data", f"mnist:{folder}", "--forget", "class:1"]
 
 
+def list_of_one_image(folder: Path) -> Command:
+    """600,000 lines, all of them to one image: a path for each is 1.6 GB."""
+    (folder / "a.png").write_bytes(png())
+    (folder / "labels.csv").write_text("".join(f"a.png,{n % 2}\n" for n in range(600_000)))
+    (folder / "empty.safetensors").touch()
+    command = checkpoint(folder / "empty.safetensors")
+    return [*command[:4], "--data", f"csv:{folder / 'labels.csv'}", "--forget", "class:1"]
+
+
 # --- image folders --------------------------------------------------------------------------------
 
 

@@ -44,6 +44,7 @@ REFUSED = {
     hostile.arrow_beyond_the_file: "cannot be read as Arrow files",
     hostile.arrow_of_negative_length: "cannot be read as Arrow files",
     hostile.arrow_that_is_cut_short: "cannot be read as Arrow files",
+    hostile.list_of_one_image: "empty.safetensors is not a readable safetensors file",
     hostile.postscript: "cannot be decoded as an image",
     hostile.pipe_among_images: "a pipe, a socket or a device",
     hostile.device_among_images: "a pipe, a socket or a device",

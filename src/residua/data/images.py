@@ -174,22 +174,27 @@ def files_in_memory(paths: Sequence[Path], look: Look, where: object) -> npt.NDA
     check(where, "memory", len(paths) * look.height * look.width * look.channels)
     images = shared((len(paths), look.height, look.width, look.channels))
 
-    def fill(i: int) -> None:
-        image = decode(content(paths[i]), str(paths[i]))
+    rows: dict[Path, list[int]] = {}  # a list may name one file many times
+    for row, path in enumerate(paths):
+        rows.setdefault(path, []).append(row)
+    files = list(rows)
+
+    def fill(path: Path) -> None:
+        image = decode(content(path), str(path))
         if image.size != (look.width, look.height):
             raise InputError(
-                f"{paths[i]} has {image.size[0]} x {image.size[1]} pixels but the others have {look.width} x "
+                f"{path} has {image.size[0]} x {image.size[1]} pixels but the others have {look.width} x "
                 f"{look.height}; give the size that the model was trained on, such as --size 32 (in Python, size=)"
             )
         if look.channels == 1 and image.mode not in ("L", "1"):
-            raise InputError(f"{paths[i]} is a colour image among grey ones; bring all to one kind")
-        images[i] = pixels(image, look.channels)
+            raise InputError(f"{path} is a colour image among grey ones; bring all to one kind")
+        images[rows[path]] = pixels(image, look.channels)
 
     def work(part: int, parts: int) -> bytes:
-        for i in range(part, len(paths), parts):
-            fill(i)
+        for path in files[part::parts]:
+            fill(path)
         return b""
 
-    slowest = limit("seconds") + len(paths)  # a second each
-    list(in_parts(work, where, len(paths), memory=image_memory(), seconds=slowest))
+    slowest = limit("seconds") + len(files)  # a second each
+    list(in_parts(work, where, len(files), memory=image_memory(), seconds=slowest))
     return images.transpose(0, 3, 1, 2)
