@@ -33,8 +33,9 @@ from residua.record import software
 
 METHODS = ("HD", "FT", "GA", "SCRUB")
 STUDY = ("tiny", "--data", "fashion-sample?part=0.1", "--no-information", "--jobs", "2", "--keep", "1s")
-# Seconds from when a run begins to work (imports are over), or from the last kill, to the next.
-AFTER = {"group": (2.5, 11.0), "worker": (1.0, 5.0)}
+# Between two kills so many cells are finished, at most, and then so many seconds pass: the moments are spread over the work,
+# however fast the machine is. A run in which nothing is finished for a minute is killed all the same.
+CELLS, SECONDS, PATIENCE = 4, 2.0, 60.0
 TIMES = ("RTE",)
 
 
@@ -114,11 +115,17 @@ class Trial:
                 while process.poll() is None and not works(folder, began):
                     time.sleep(0.05)
                 while process.poll() is None and self.dealt(kind, engine) < count:
-                    after = chance.uniform(*AFTER[kind])
+                    since, target = time.monotonic(), done(folder) + chance.randint(0, CELLS)
+                    while (
+                        process.poll() is None
+                        and done(folder) < target
+                        and time.monotonic() < since + PATIENCE
+                    ):
+                        time.sleep(0.02)
                     with contextlib.suppress(subprocess.TimeoutExpired):
-                        process.wait(after)
+                        process.wait(chance.uniform(0, SECONDS))
                         break  # it was quicker
-                    self.hit(kind, engine, folder, process, after)
+                    self.hit(kind, engine, folder, process, time.monotonic() - since)
             if process.returncode == 0:
                 self.compare(folder, expected)
         if folder.exists():  # what the last kill left
@@ -127,7 +134,7 @@ class Trial:
     def hit(
         self, kind: str, engine: str, folder: Path, process: subprocess.Popen[bytes], after: float
     ) -> None:
-        there = {"done": len(list((folder / "cells").glob("[!.]*.json"))), "running": at_work(folder)}
+        there = {"done": done(folder), "running": at_work(folder)}
         number = self.dealt(kind, engine)
         node = kind == "group" and engine == "ray" and number % 2 == 1
         below = [
@@ -157,6 +164,11 @@ def table(folder: Path) -> list[dict[str, Any]]:
     command = [sys.executable, "-c", code, "study", "table", str(folder), "--json"]
     rows = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["rows"]
     return [{name: value for name, value in row.items() if name not in TIMES} for row in rows]
+
+
+def done(folder: Path) -> int:
+    """Cells that are finished."""
+    return len(list((folder / "cells").glob("[!.]*.json")))
 
 
 def works(folder: Path, since: float) -> bool:
