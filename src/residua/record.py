@@ -129,8 +129,8 @@ class ProxyFacts(Facts):
 
 def _one_line(label: str) -> str:
     """Labels stand in tables, pages and on screens, and records may be anybody's."""
-    if label != printable(label, 200) or "\n" in label or "\t" in label:
-        raise ValueError("a label is one line of printable text with at most 200 characters")
+    if label != printable(label, 500) or "\n" in label or "\t" in label:
+        raise ValueError("a label is one line of printable text with at most 500 characters")
     return label
 
 
