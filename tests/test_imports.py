@@ -23,6 +23,7 @@ LOWEST = (
     "parallel",
     "worker",
     "limits",
+    "confined",
     "files",
     "npz",
     "text",

@@ -9,17 +9,18 @@ import json
 import platform
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pydantic
 
 from residua.device import chosen_precision
-from residua.errors import InputError, first_line
+from residua.errors import InputError, first_line, printable
 from residua.files import read_bytes, regular_file, write_atomically
 from residua.npz import read_npz
 from residua.readings import Reading
 from residua.roles import Role, role_of
+from residua.text import from_json
 
 
 class Facts(pydantic.BaseModel):
@@ -126,6 +127,16 @@ class ProxyFacts(Facts):
     fields: dict[str, Any]
 
 
+def _one_line(label: str) -> str:
+    """Labels stand in tables, pages and on screens, and records may be anybody's."""
+    if label != printable(label, 500) or "\n" in label or "\t" in label:
+        raise ValueError("a label is one line of printable text with at most 500 characters")
+    return label
+
+
+Label = Annotated[str, pydantic.AfterValidator(_one_line)]
+
+
 class MethodFacts(Facts):
     """The method that made the model, and the model's identity.
 
@@ -135,7 +146,7 @@ class MethodFacts(Facts):
     is the part of the model in a study, where one declared it.
     """
 
-    label: str
+    label: Label
     kind: str | None = None
     fields: dict[str, Any] = {}
     weights: str | None = None
@@ -154,7 +165,7 @@ class MeasureFacts(Facts):
     is the kind of reading, `notes` say why single values are missing, `refused` why all are.
     """
 
-    label: str
+    label: Label
     kind: str | None = None
     fields: dict[str, Any] = {}
     about: dict[str, Any] = {}
@@ -277,7 +288,7 @@ class Record(pydantic.BaseModel):
         """Read a record back; one that is damaged or incomplete is refused by name."""
         path = Path(path)
         try:
-            body = json.loads(read_bytes(path, "a record", "text"))
+            body = from_json(read_bytes(path, "a record", "text"))
             claimed = body.pop("sha256")
             hashes = body.pop("arrays")
             arrays = _read_arrays(_beside(path.parent, path.stem, hashes), hashes) if hashes else {}
@@ -352,7 +363,7 @@ def _beside(folder: Path, name: str, hashes: dict[str, str]) -> Path:
 def _arrays_before(path: Path) -> Path | None:
     """The arrays of the record that is about to be replaced."""
     try:
-        hashes = json.loads(read_bytes(path, "a record", "text"))["arrays"]
+        hashes = from_json(read_bytes(path, "a record", "text"))["arrays"]
         return _beside(path.parent, path.stem, hashes) if hashes else None
     except (InputError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -163,15 +163,18 @@ class Audit:
         """By model: unlearned, original, reference."""
         return self.report.metrics
 
-    def save(self, folder: str | Path, thumbnails: ForgetTask | None = None) -> Path:
+    def save(self, folder: str | Path, thumbnails: ForgetTask | None = None, *, records: bool = True) -> Path:
         """Write `records/`, `report.html`, `report.md` and, last, `report.json`; `verify` reads them.
 
         No raw data, unless `thumbnails` is the task: then the page shows the images of the samples that it names, and
-        `thumbnails.npz` keeps them.
+        `thumbnails.npz` keeps them. Without `records` nothing is written of single samples but the places of those that
+        the page names; such a report cannot be verified.
         """
         folder = Path(folder)
+        if not records and (folder / "records").exists():
+            raise InputError(f"{folder} holds the records of another audit; choose another folder")
         (folder / THUMBNAILS).unlink(missing_ok=True)
-        for record in self.records.values():
+        for record in self.records.values() if records else ():
             record.write(folder / "records")
         if thumbnails is not None:
             write_thumbnails(folder, self.report, thumbnails)

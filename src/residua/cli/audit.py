@@ -136,6 +136,13 @@ def audit(
             "--thumbnails",
         ),
     ] = False,
+    records: Annotated[
+        bool,
+        opt.output(
+            "Write the records, which hold outputs and features of the models on single samples; without them the "
+            "report cannot be verified."
+        ),
+    ] = True,
     by: Annotated[str | None, opt.output("Auditor's name, printed in the report.", metavar="NAME")] = None,
     as_json: Annotated[bool, opt.output("Print report.json.", "--json")] = False,
     junit: Annotated[
@@ -211,7 +218,7 @@ def audit(
             mine = {"typed": _typed(typed, audited[role], folder), "files": _files(role, audited, hashes)}
             done = auditor.audit(models[role], **mine)
         title = f"{audited[role]}: " if len(audited) > 1 else ""
-        _show(done, folder, given["task"] if thumbnails else None, as_json, junit, title)
+        _show(done, folder, given["task"] if thumbnails else None, as_json, junit, title, records)
         codes.append(EXIT.get(done.verdict, 1))
     raise typer.Exit(next((code for code in (1, 2) if code in codes), 0))
 
@@ -300,11 +307,14 @@ def _show(
     as_json: bool,
     junit: Path | None,
     title: str,
+    records: bool,
 ) -> None:
     """Save what was found, and print it under the title: all of it where it is saved nowhere."""
     if out:
-        made.save(out, thumbnails=thumbnails)
-        say(f"The report and its records are in {out}/; open {out / 'report.html'}.")
+        made.save(out, thumbnails=thumbnails, records=records)
+        say(
+            f"The report{' and its records are' if records else ' is'} in {out}/; open {out / 'report.html'}."
+        )
     if as_json:
         echo(made.report.model_dump_json(indent=1))
     else:

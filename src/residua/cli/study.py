@@ -19,7 +19,7 @@ from residua.cli import options as opt
 from residua.cli.console import write_text
 from residua.cli.inputs import choose_device, device_name, records_in
 from residua.compare import Rules
-from residua.errors import InputError
+from residua.errors import InputError, first_line
 from residua.files import check_place
 from residua.measure import InformationCurve, measures
 from residua.models.foreign.pretrained import starting_weights
@@ -32,7 +32,7 @@ from residua.study import folder as folders
 from residua.study import rehearsing, schedule
 from residua.study.definition import Row, Study
 from residua.study.presets import BUILT_IN, at_scale
-from residua.study.store import Store, own_folder
+from residua.study.store import own_folder
 from residua.text import duration, seconds_of, size_of, slug
 from residua.training.recipes import Scale
 from residua.unlearn import find
@@ -143,7 +143,14 @@ def _named_study(name: str) -> Any:
         raise InputError(
             f"there is no study {name!r}; give {', '.join(BUILT_IN)}, or a Python file with study = Study(...)"
         )
-    defined = runpy.run_path(str(path), run_name="residua_study")
+    try:
+        defined = runpy.run_path(str(path), run_name="residua_study")
+    except InputError:
+        raise
+    except Exception as error:  # the code is the user's, and so is what it raises
+        raise InputError(
+            f"{path} cannot be run ({type(error).__name__}: {first_line(error)}); correct it"
+        ) from error
     if not inside:
         if not isinstance(defined.get("study"), Study):
             raise InputError(f"{path} defines no study; write study = Study(...) in it")
@@ -274,6 +281,9 @@ def run(
             keep=seconds_of(keep, "--keep"),
             **reporting,
         )
+    if not finished.records:
+        console.report_failures(finished.failures)
+        raise InputError(f"the study {study.name} has no rows, so there is nothing to show; give it methods")
     rows = summary(finished.records)
     tables = study_tables(finished.records, rows=rows)
     for each in tables:
@@ -525,7 +535,7 @@ def check(
 
     Example: residua study check study/
     """
-    sentences = Store(folder, repairs=repair).check()
+    sentences = folders.check(folder, repair=repair)
     for sentence in sentences or ["Every file is what was written."]:
         console.echo(sentence)
     if sentences:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,6 +21,7 @@ from residua.data.task import Dataset, ForgetTask, forget_classes, forget_indice
 from residua.errors import InputError, first_line
 from residua.files import read_text
 from residua.npz import read_npy
+from residua.text import from_json, whole_number
 
 EMBEDDED: dict[str, Callable[..., Dataset]] = {"fashion-sample": fashion_sample}
 ON_DISK: dict[str, Callable[..., Dataset]] = {
@@ -112,10 +112,10 @@ def _part(settings: dict[str, str]) -> float:
 
 def _preprocessing(settings: dict[str, str]) -> Preprocessing:
     size = settings.get("size")
-    if size is not None and not size.isdigit():
+    if size is not None and whole_number(size) is None:
         raise InputError(f"size is {size!r}, expected a whole number of pixels from 1 up")
     mean, std = (numbers(settings[key], key) if key in settings else None for key in ("mean", "std"))
-    return Preprocessing(None if size is None else int(size), mean, std, settings.get("normalise"))
+    return Preprocessing(None if size is None else whole_number(size), mean, std, settings.get("normalise"))
 
 
 def _opened(spec: str, size: int | None) -> Dataset:
@@ -171,7 +171,7 @@ def _read_indices(path: Path) -> torch.Tensor:
         if path.suffix == ".npy":
             values = read_npy(path, what)
         elif path.suffix == ".json":
-            values = np.asarray(json.loads(read_text(path, what)))
+            values = np.asarray(from_json(read_text(path, what)))
         else:
             values = np.asarray([int(line) for line in read_text(path, what).split()], dtype=np.int64)
         if values.dtype.kind in "iu":

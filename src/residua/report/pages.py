@@ -223,7 +223,9 @@ def study_page(records: Sequence[Record], title: str = "Study", rows: Rows | Non
         title=title,
         sections=sections,
         command=next((record.command for record in records if record.command), ""),
-        software=", ".join(f"{name} {value}" for name, value in records[0].software.items()),
+        software=", ".join(
+            f"{name} {value}" for record in records[:1] for name, value in record.software.items()
+        ),
         models=len(records),
         entries=[(column, entry) for column, entry in entries if entry],
         records=[(record.name, record.sha256) for record in records],

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
+from residua.errors import printable
 from residua.explanations import NEARER, explained, explanations
 from residua.readings import Reading
 from residua.record import Record, TaskFacts
+from residua.text import whole_number
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,12 @@ class Table:
     note: str = ""
 
     def markdown(self) -> str:
-        lines = [f"**{self.title}**", "", _row(self.columns), _row(["---"] * len(self.columns))]
+        lines = [
+            f"**{TAG.sub('&lt;', printable(self.title))}**",
+            "",
+            _row(self.columns),
+            _row(["---"] * len(self.columns)),
+        ]
         lines += [_row(row) for row in self.rows]
         return "\n".join(lines + (["", self.note] if self.note else [])) + "\n"
 
@@ -31,12 +39,12 @@ class Table:
         """A tabular of booktabs, with the title as its caption."""
         lines = [
             r"\begin{table}",
-            rf"\caption{{{_latex(self.title)}}}",
+            rf"\caption{{{in_latex(self.title)}}}",
             rf"\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}",
             r"\toprule",
-            " & ".join(map(_latex, self.columns)) + r" \\",
+            " & ".join(map(in_latex, self.columns)) + r" \\",
             r"\midrule",
-            *(" & ".join(map(_latex, row)) + r" \\" for row in self.rows),
+            *(" & ".join(map(in_latex, row)) + r" \\" for row in self.rows),
             r"\bottomrule",
             r"\end{tabular}",
             r"\end{table}",
@@ -46,22 +54,39 @@ class Table:
     def csv(self) -> str:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows(self.rows)
+        writer.writerows([in_csv(cell) for cell in row] for row in (self.columns, *self.rows))
         return text.getvalue()
 
 
-def _latex(text: str) -> str:
-    for sign, name in (
-        ("\\", r"\textbackslash{}"),
-        ("%", r"\%"),
-        ("_", r"\_"),
-        ("&", r"\&"),
-        ("±", r"$\pm$"),
-        ("→", r"$\rightarrow$"),
-    ):
-        text = text.replace(sign, name)
-    return text
+LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "±": r"$\pm$",
+        "→": r"$\rightarrow$", **{sign: f"\\{sign}" for sign in "%_&#${}"},
+    }
+)  # fmt: skip
+
+
+def in_latex(text: str) -> str:
+    """Text that LaTeX prints and does not obey."""
+    return " ".join(printable(text).split()).translate(LATEX)
+
+
+TAG = re.compile("<(?=[A-Za-z/!?])")
+
+
+def in_markdown(text: str) -> str:
+    """A cell of a Markdown table: one line, no cells of its own, and no markup of HTML."""
+    line = " ".join(printable(text).split()).replace("\\", "\\\\").replace("|", "\\|")
+    return TAG.sub("&lt;", line)
+
+
+def in_csv(text: str) -> str:
+    """A cell that no spreadsheet takes for a formula; numbers stay as they are."""
+    text = printable(text)
+    formula = text[:1] in ("=", "+", "-", "@", "\t", "\r") and not re.fullmatch(
+        r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|-", text
+    )
+    return f"'{text}" if formula else text
 
 
 def setting_line(record: Record) -> str:
@@ -98,7 +123,7 @@ def spread(values: Sequence[float]) -> float:
 
 
 def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    return "| " + " | ".join(map(in_markdown, cells)) + " |"
 
 
 # What is told of the better side where it is the reference's and there is none.
@@ -164,9 +189,7 @@ def ordered(readings: Mapping[str, Reading]) -> list[str]:
 
 
 def headlines(names: Sequence[str]) -> list[str]:
-    blocks = [
-        int(name.rpartition(".")[2]) for name in names if _parts(name) == "blocks" and name[-1].isdigit()
-    ]
+    blocks = [whole_number(name.rpartition(".")[2]) or 0 for name in names if _parts(name) == "blocks"]
     return [name for name in names if _is_headline(name, max(blocks, default=0))]
 
 

@@ -18,6 +18,7 @@ from residua.record import TaskFacts
 from residua.report.rendering import environment
 from residua.report.table import metrics_table, with_interval
 from residua.roles import references_in, roles_in
+from residua.text import whole_number
 
 if TYPE_CHECKING:
     from residua.report.audit import AuditReport
@@ -337,7 +338,7 @@ def treatments(metrics: Mapping[str, Mapping[str, float]]) -> list[Treatment]:
     """Every treatment that was measured of all models."""
     zeros = references_in(metrics)
     own = metrics.get("unlearned", {})
-    probes = [name for name in own if name.startswith("probe.") and name[6:].isdigit()]
+    probes = [name for name in own if name.startswith("probe.") and whole_number(name[6:]) is not None]
     last = max(probes, key=lambda name: int(name[6:]), default="probe")
     names = ["recovery", last, *list(TREATMENTS)[1:]]
     names += [name for name in own if name.startswith("stress.") and name not in TREATMENTS]
@@ -426,7 +427,7 @@ def card(report: AuditReport, digest: str) -> str:
 def _render(template: str, **content: Any) -> str:
     made = environment(autoescape=False)
     made.filters["text"] = safe
-    return str(made.get_template(template).render(**content))
+    return printable(str(made.get_template(template).render(**content)))
 
 
 def safe(text: str) -> str:

@@ -27,6 +27,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from residua.files import write_atomically
+from residua.text import from_json
 
 # Seconds between two writes: a crash costs no more than these.
 EVERY = 120.0
@@ -49,7 +50,7 @@ class Keeper:
         """Put everything back as it was after the last kept epoch; the losses so far. Nothing where nothing was kept."""
         try:
             with safe_open(self.path, framework="pt") as file:
-                state = json.loads((file.metadata() or {})[KEY])
+                state = from_json((file.metadata() or {})[KEY])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}
             own = _under("model.", tensors)
             if _shapes(own) != _shapes(model.state_dict()):

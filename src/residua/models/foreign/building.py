@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +22,7 @@ from torch import nn
 from residua.errors import InputError, first_line
 from residua.limits import check
 from residua.models.networks import NETWORKS
+from residua.text import from_json
 
 LIBRARIES = ("timm", "torchvision", "transformers")
 TRANSFORMERS = r"[A-Za-z0-9]+ForImageClassification(WithTeacher)?"
@@ -62,7 +62,7 @@ def from_words(words: str, classes: int | None = None, channels: int | None = No
                 f"network {words!r} has the setting {setting!r}, expected KEY=VALUE; write {head},img_size=32"
             )
         try:
-            arguments[key.strip()] = json.loads(value)
+            arguments[key.strip()] = from_json(value)
         except ValueError:
             arguments[key.strip()] = value.strip()
     return {"network": head, "arguments": arguments}
