@@ -32,24 +32,24 @@ def quadratic_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -
 
         s_c(z) = -1/2 (z - m_c)^T S_c^-1 (z - m_c) - 1/2 log det S_c,   S_c = (1 - a) C_c + a C
 
-    with C_c the label's covariance, C the common one and a the shrinkage. It sees labels that differ in scale, or in how two
+    with C_c the label's covariance, C the common one and a the shrinkage, by products in single precision. It sees labels that differ in scale, or in how two
     directions go together, such as a component whose sign was scrambled while the sign was kept elsewhere.
     """
-    z, read = fit.double(), read.double()
+    z, read = fit.float(), read.float()
     counts = torch.bincount(labels, minlength=len(prior)).double()
-    means = torch.zeros(len(prior), z.shape[1], dtype=torch.float64).index_add_(0, labels, z)
-    means /= counts[:, None].clamp_min(1)
+    means = torch.zeros(len(prior), z.shape[1], dtype=torch.float64).index_add_(0, labels, z.double())
+    means = (means / counts[:, None].clamp_min(1)).float()
     inside = z - means[labels]
     scatter = [gram(inside[labels == c]) for c in range(len(prior))]
     common = torch.stack(scatter).sum(0) / len(z)
     own = [matrix / count for matrix, count in zip(scatter, counts.clamp_min(1), strict=True)]
-    scores = read.new_empty(len(SHRINKAGES), len(read), len(prior))
+    scores = torch.empty(len(SHRINKAGES), len(read), len(prior), dtype=torch.float64)
     floor = 1e-6 * torch.eye(z.shape[1], dtype=torch.float64)
     for row, shrinkage in enumerate(SHRINKAGES):
         for c, covariance in enumerate(own):
             root = torch.linalg.cholesky((1 - shrinkage) * covariance + shrinkage * common + floor)
-            x = torch.linalg.solve_triangular(root, (read - means[c]).T, upper=False)
-            scores[row, :, c] = -0.5 * x.square().sum(0) - root.diagonal().log().sum()
+            x = torch.linalg.solve_triangular(root.float(), (read - means[c]).T, upper=False)
+            scores[row, :, c] = -0.5 * x.square_().sum(0, dtype=torch.float64) - root.diagonal().log().sum()
     centred = scores - scores.mean(2, keepdim=True)
     return TAIL * torch.asinh(centred / TAIL)
 
@@ -90,7 +90,7 @@ def cloud_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -> Te
     grand = z.mean(0)
     means = torch.zeros(len(prior), z.shape[1], dtype=torch.float64).index_add_(0, labels, z - grand) / counts
     inside = z - grand - means[labels]
-    within = gram(inside) / max(len(z) - len(prior), 1)
+    within = gram(inside.float()) / max(len(z) - len(prior), 1)
     spread, axes = torch.linalg.eigh(within)
     whiten = axes / spread.clamp_min(1e-6 * float(spread.max()) + 1e-12).sqrt()
     centred = means @ whiten
