@@ -102,7 +102,7 @@ def head_alone(
     with torch.no_grad():
         unlearned.head.bias[FORGET] = -1e3
     found = rs.audit(**models | {"unlearned": unlearned}, task=task, precision=precision)
-    return {found.verdict: float(found.report.task.splits["retain"].n)}
+    return {found.verdict: float(found.records["unlearned"].setting.task.size("retain"))}
 
 
 PARTS = {

@@ -35,7 +35,7 @@ def test_hd_is_shallow_after_a_tenth_of_the_samples_and_the_audit_verifies_and_r
     audit, models = look
     found = audit("hd", precision=0.01, measures=(rs.measure.Membership(),))
     assert found.verdict == "SHALLOW"
-    splits = found.report.task.splits
+    splits = found.records["unlearned"].setting.task.splits
     assert (splits["retain"].n, splits["forget"].n, splits["test"].n) == (45, 150, 23)
     assert "99 % interval" in found.sentence
     assert found.report.rules == Rules(level=0.01, confidence=0.99)
@@ -52,11 +52,13 @@ def test_an_undetermined_audit_goes_on_to_all_samples_with_its_further_measures(
     audit, _ = look
     seen = []
     monkeypatch.setattr(
-        auditing.Auditor, "_enough", lambda self, report: bool(seen.append(report.task.splits["retain"].n))
+        auditing.Auditor,
+        "_enough",
+        lambda self, report: bool(seen.append(report.inside.notes[-1].split()[0])),
     )
     found = audit("retrain", precision=0.01, measures=(rs.measure.Membership(),))
-    assert seen == [45, 135]
-    assert found.report.task.splits["retain"].n == 450
+    assert seen == ["10", "30"]
+    assert found.records["unlearned"].setting.task.splits["retain"].n == 450
     assert found.report.rules.confidence == pytest.approx(0.975)
     assert "mia" in found.records["unlearned"].readings
 

@@ -64,10 +64,8 @@ def canonical(z: Tensor) -> Coordinates:
     white *= (radius / length.sqrt().clamp_min(radius))[:, None]
     turn = torch.linalg.eigh(gram(white * white.norm(dim=1, keepdim=True)) / len(white))[1].flip(1)
     # Single precision is enough for the sign of a third moment.
-    tail = sum(
-        ((part.float() @ turn.float()) ** 3).sum(0, dtype=torch.float64) for part in white.split(CHUNK)
-    )
-    turn *= torch.where(tail < 0, -1.0, 1.0)
+    cubes = [(part.float() @ turn.float()).pow(3).sum(0, dtype=torch.float64) for part in white.split(CHUNK)]
+    turn *= torch.where(torch.stack(cubes).sum(0) < 0, -1.0, 1.0)
     axes = torch.zeros(z.shape[-1], z.shape[-1], dtype=torch.float64)
     axes[:, : turn.shape[1]] = scale[:, None] * (whiten @ turn)
     mean = centre + torch.where(scale > 0, mean / scale.clamp_min(1e-300), torch.zeros_like(mean))

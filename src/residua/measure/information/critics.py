@@ -31,8 +31,9 @@ def quadratic_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -
 
         s_c(z) = -1/2 (z - m_c)^T S_c^-1 (z - m_c) - 1/2 log det S_c,   S_c = (1 - a) C_c + a C
 
-    with C_c the label's covariance, C the common one and a the shrinkage, by products in single precision. It sees labels that differ in scale, or in how two
-    directions go together, such as a component whose sign was scrambled while the sign was kept elsewhere.
+    with C_c the label's covariance, C the common one and a the shrinkage. It sees labels that differ in scale, or in how two
+    directions go together, such as a component whose sign was scrambled while the sign was kept elsewhere. Of many samples
+    products are in single precision.
     """
     # Where there are few samples, little but the floor keeps a covariance from being singular.
     many = len(fit) > 2 * fit.shape[1]
@@ -44,7 +45,7 @@ def quadratic_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -
     inside = z - means[labels]
     rare = counts < (z.shape[1] / 2 if many else 0)
     scatter = {int(c): gram(inside[labels == c]) for c in (~rare).nonzero()[:, 0]}
-    common = (sum(scatter.values()) + gram(inside[rare[labels]])) / len(z)
+    common = sum(scatter.values(), gram(inside[rare[labels]])) / len(z)
     scores = torch.empty(len(SHRINKAGES), len(read), len(prior), dtype=torch.float64)
     if bool(rare.any()):
         _rare_scores(scores, common, inside, labels, means, read, rare)
