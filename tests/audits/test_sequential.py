@@ -38,7 +38,7 @@ def test_hd_is_shallow_after_a_tenth_of_the_samples_and_the_audit_verifies_and_r
     splits = found.records["unlearned"].setting.task.splits
     assert (splits["retain"].n, splits["forget"].n, splits["test"].n) == (45, 150, 23)
     assert "99 % interval" in found.sentence
-    assert found.report.rules == Rules(level=0.01, confidence=0.99)
+    assert found.report.rules == Rules().spending(0.2)
     assert "10 % of the samples had decided" in found.report.not_assessed["mia"]
     assert any("10 % of the retained and test samples" in note for note in found.report.inside.notes)
     found.save(tmp_path)
