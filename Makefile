@@ -78,6 +78,9 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/idi_speed.py
 	$(BIN)/python benchmarks/audit_cost.py
 	$(BIN)/python benchmarks/saved_features.py
+	$(BIN)/python benchmarks/saved_features.py --samples 2400 --features 2048 --seconds 60
+	$(BIN)/python benchmarks/saved_features.py --samples 200000 --features 32 --seconds 40
+	$(BIN)/python benchmarks/pooled.py
 	$(BIN)/python benchmarks/study.py
 	$(BIN)/python benchmarks/study.py --speed
 

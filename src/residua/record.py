@@ -44,7 +44,8 @@ class SplitFacts(Facts):
 class TaskFacts(Facts):
     """The forgetting task: `ForgetTask.manifest()`. For saved outputs and features only the sizes are known.
 
-    `mean` and `std` say how images of this `shape` were normalised.
+    `mean` and `std` say how images of this `shape` were normalised. `part` is the fraction of the retained and test samples
+    that a sequential audit had looked at when it ended.
     """
 
     splits: dict[str, SplitFacts]
@@ -58,6 +59,7 @@ class TaskFacts(Facts):
     duplicates: dict[str, int] | None = None
     sha256: str | None = None
     class_names: list[str] | None = None
+    part: float | None = None
 
     def differs_from(self, other: TaskFacts) -> list[str]:
         """In what two tasks differ, in words; what one of them does not say, as older records do not, is no difference."""

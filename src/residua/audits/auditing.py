@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,13 @@ PROXY_SEEDS = 1_000_000
 _KINDS = {kind.label: kind for kind in MEASURES}
 # Beside the curve, which has settings of its own. The extra ones are left out where time runs out.
 VERDICT_MEASURES: tuple[Measure, ...] = tuple(_KINDS[label]() for label in VERDICT_READINGS["weights"][1:])
+# Looks of a sequential audit: the fraction of the retained and test samples, and the share of the probability of an
+# error that it spends. The shares add up to 1, so that the looks together err no oftener than one audit does, however they
+# depend on each other.
+LOOKS = ((0.1, 0.2), (0.3, 0.3), (1.0, 0.5))
+FEWEST_RETAINED = 500  # a look at fewer retained samples is left out
+# Further measures may contradict a model that would pass, but they acquit none.
+ACCUSED: tuple[Word, ...] = ("SHALLOW", "NOT_FORGOTTEN", "UTILITY_LOST")
 EXTRA_MEASURES: tuple[Measure, ...] = tuple(_KINDS[label]() for label in EXTRA_READINGS)
 
 
@@ -84,6 +92,7 @@ def read_models(
     beside: Sequence[Measure] = (),
     *,
     left: float | None = None,
+    late_because: str = "the budget was used up",
     seed: int = 0,
     command: str = "",
     proxy: ProxyFacts | None = None,
@@ -94,8 +103,8 @@ def read_models(
     """A record of each model.
 
     The verdict rests on what is `needed`: if a model refuses one of these, the audit is refused. Those of `beside`
-    that come when no time is `left` (seconds) are recorded as refused. `proxy` says how the reference was trained,
-    if it was. Models that have a record in `kept` are not measured again, and `kept` gets what was measured here.
+    that come when no time is `left` (seconds) are recorded as refused, `late_because` of this. `proxy` says how the reference
+    was trained, if it was. Models that have a record in `kept` are not measured again, and `kept` gets what was measured here.
     `files` are the hashes of the files that models were read from, by role.
     """
     start = time.perf_counter()
@@ -129,7 +138,7 @@ def read_models(
             if measure.label in before.get(role, ()):
                 continue
             if late:
-                records[role] = records[role].with_reading(measure, None, 0.0, "the budget was used up")
+                records[role] = records[role].with_reading(measure, None, 0.0, late_because)
             else:
                 records[role] = kept[role] = measured(model, task, [measure], into=records[role])
     return records
@@ -202,6 +211,9 @@ class Auditor:
         pretraining: Training of proxies.
         seed: Seed of proxies and of the random network.
         budget: Seconds of an audit after which no further one of `measures` is started.
+        precision: Half-width of IDI's interval that is enough: an audit then looks at 10, 30 and 100 % of the retained and
+            test samples, and ends with the first look that is as precise or has a verdict. All looks together keep the
+            significance levels of the rules.
         plan: A plan (`planned`) that the audits must not depart from; the reports name it.
         command: Command line, kept in the reports for whoever makes the audits again.
     """
@@ -218,9 +230,15 @@ class Auditor:
         pretraining: Pretraining = TINY,
         seed: int = 0,
         budget: float | None = None,
+        precision: float | None = None,
         plan: Plan | None = None,
         command: str = "",
     ) -> None:
+        if precision is not None and not 0 < precision < 1:
+            raise InputError(f"precision is {precision}, expected above 0 and below 1: a half-width of IDI")
+        if precision is not None and plan is not None:
+            raise InputError("a plan fixes the data of an audit; leave out the plan or the precision")
+        self.precision = precision
         self.original, self.reference, self.task, self.rules = original, reference, task, rules or Rules()
         self.measures, self.pretraining, self.seed, self.budget = measures, pretraining, seed, budget
         self.plan, self.command, self.curve = plan, command, curve or InformationCurve()
@@ -231,8 +249,8 @@ class Auditor:
             if isinstance(model, Classifier)
         }
         self._baseline: tuple[dict[str, Classifier], ProxyFacts | None] | None = None
-        self._setting: dict[str, Any] = {}
-        self._kept: dict[str, Record] = {}
+        self._settings: dict[float, dict[str, Any]] = {}
+        self._kept: dict[float, dict[str, Record]] = {}
         _check_references(self._digests)
 
     def check(self, *unlearned: Model) -> None:
@@ -270,12 +288,36 @@ class Auditor:
         self.check(unlearned)
         task, fixed, proxy = self._ready()
         read = {"unlearned": cast(Classifier, unlearned)} | fixed
-        needed = (self.curve, *VERDICT_MEASURES)  # the curve's pass serves the others
-        left = None if self.budget is None else self.budget - (time.perf_counter() - start)
-        self._kept.pop("unlearned", None)
-        records = read_models(read, task, needed, self.measures, left=left, seed=self.seed, command=self.command,
-                              proxy=proxy, setting=self._setting, kept=self._kept, files=files)  # fmt: skip
-        return Audit(audit_report(records, rules=self.rules, about=about), records)
+        for part, share in self._looks(len(task.retain)):
+            rules, some = self.rules.spending(share), task.thinned(part)
+            if part not in self._settings:
+                self._settings[part] = {"task": TaskFacts(**some.manifest())}
+            kept = self._kept.setdefault(part, {})
+            kept.pop("unlearned", None)
+            given: dict[str, Any] = {"seed": self.seed, "command": self.command, "proxy": proxy}
+            given |= {"setting": self._settings[part], "kept": kept, "files": files}
+            needed = (self.curve, *VERDICT_MEASURES)  # the curve's pass serves the others
+            left = None if self.budget is None else self.budget - (time.perf_counter() - start)
+            if part < 1:
+                found = audit_report(read_models(read, some, needed, **given), rules=rules)
+                if not self._enough(found):
+                    continue
+                if found.verdict in ACCUSED:
+                    left, given["late_because"] = -1.0, f"{100 * part:g} % of the samples had decided"
+            records = read_models(read, some, needed, self.measures, left=left, **given)
+            break
+        return Audit(audit_report(records, rules=rules, about=about), records)
+
+    def _looks(self, retained: int) -> Sequence[tuple[float, float]]:
+        """The looks of an audit with so many retained samples; what is left out leaves its share to nobody."""
+        if self.precision is None:
+            return ((1.0, 1.0),)
+        return [look for look in LOOKS if look[0] == 1 or look[0] * retained >= FEWEST_RETAINED]
+
+    def _enough(self, report: AuditReport) -> bool:
+        """True if a look has a verdict, or is as precise as was asked for."""
+        low, high = (report.idi and report.idi.interval) or (-math.inf, math.inf)
+        return report.verdict != "UNDETERMINED" or high - low <= 2 * (self.precision or 0.0)
 
     def _ready(self) -> tuple[ForgetTask, dict[str, Classifier], ProxyFacts | None]:
         """The task and the models to compare with; the first call checks the plan and trains proxies."""
@@ -287,7 +329,6 @@ class Auditor:
             if self.plan is not None:
                 _check_plan(self.plan, original=self.original, reference=self.reference, task=self.task,
                             rules=self.rules, curve=self.curve, measures=self.measures, seed=self.seed)  # fmt: skip
-            self._setting = {"task": TaskFacts(**self.task.manifest())}
             self._baseline = _with_baseline(
                 self._fixed, self.reference, self.task, self.pretraining, self.seed
             )

@@ -124,8 +124,10 @@ def _measured_again(
         return records_of_saved(saved, seed=_seed(records))
     if task is None:
         raise InputError("an audit of models needs its task to be made again; give task=")
+    then = records["unlearned"].setting.task or TaskFacts(splits={})
+    task = task.thinned(then.part or 1.0)
     check_task(records["unlearned"], task)
-    if (records["unlearned"].setting.task or TaskFacts(splits={})).mean is None:
+    if then.mean is None:
         notes.append("the records do not say how images were normalised, so that was not compared")
     return _measure(cast(dict[str, Classifier], dict(models)), records, task, notes)
 

@@ -154,6 +154,14 @@ def audit(
         str | None,
         opt.run("After this time (90s, 10m, 2h), measure only what the verdict needs.", metavar="TIME"),
     ] = None,
+    precision: Annotated[
+        float | None,
+        opt.run(
+            "Look at 10, 30 and 100 % of the retained and test samples; end with the first look that has a verdict or whose "
+            "IDI is known within this half-width, such as 0.05. The looks together keep the levels of the rules.",
+            metavar="HALF-WIDTH",
+        ),
+    ] = None,
     seed: Annotated[
         int, opt.run("Seed of a proxy and of the random network; the critics have --critic-seed.")
     ] = 0,
@@ -178,6 +186,7 @@ def audit(
     )
     if plan_only:
         idle = {"unlearned": unlearned, "out": out, "junit": junit, "budget": budget, "outputs": outputs}
+        idle |= {"precision": precision}
         idle |= {"features": features, "thumbnails": thumbnails}
         _refuse_idle(idle, "in a plan, which is written before the model is looked at")
         asked = {"rules": rules, "curve": curve, "measures": measures, "seed": seed}
@@ -188,6 +197,7 @@ def audit(
     given: dict[str, Any] = {
         "rules": rules,
         "budget": None if budget is None else seconds_of(budget),
+        "precision": precision,
         "plan": None if plan is None else Plan.read(plan),
         "command": opt.command_line(),
         "seed": seed,
@@ -198,7 +208,13 @@ def audit(
     models: Mapping[str, Any]
     if outputs or features:
         idle = {"network": network, "cuts": cuts, "trust": trust, "budget": budget, "device": device}
-        idle |= {"stress": stress, "plan": plan, "thumbnails": thumbnails, "tsne": tsne}
+        idle |= {
+            "precision": precision,
+            "stress": stress,
+            "plan": plan,
+            "thumbnails": thumbnails,
+            "tsne": tsne,
+        }
         idle |= {CRITIC.get(name, name): value for name, value in fields.items()}
         models = _saved(words, outputs, features, data or forget, idle)
         hashes = arguments.file_hashes(words)

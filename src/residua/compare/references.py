@@ -16,10 +16,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import NormalDist
 
 import numpy as np
 
-from residua.compare.information import IDI, check_comparable, idi
+from residua.compare.information import IDI, LEVEL, check_comparable, idi
 from residua.errors import InputError
 from residua.readings import Z95, Curve
 
@@ -155,6 +156,7 @@ def inside(
     references: Sequence[Curve],
     tolerance: float,
     unseen: bool = True,
+    confidence: float = LEVEL,
 ) -> Inside:
     """IDI against the mean of the references, with everything that has to be within the margin.
 
@@ -166,10 +168,11 @@ def inside(
         references: Curves of models that were retrained without the forgotten data, one or more.
         tolerance: The IDI that is tolerated, declared beforehand.
         unseen: Also read test images, which an audited model cannot have been prepared for; for class-wise forgetting.
+        confidence: Confidence level of the intervals.
     """
     check_comparable(unlearned, original, *references)
     zero = mean_curve(references)
-    index = idi(unlearned, original=original, reference=zero)
+    index = idi(unlearned, original=original, reference=zero, level=confidence)
     if index.value is None or index.interval is None or index.samples is None:
         return Inside(index, len(references), tolerance, tolerance)
     four = (unlearned, original, list(references))
@@ -177,13 +180,13 @@ def inside(
     whole = _Rows(*(_rows(four, original.blocks, family)))
     if len(references) == 1:
         half = (index.interval[1] - index.interval[0]) / 2
-        plain = dict(_parts(four, index, half, tolerance, unseen))
+        plain = dict(_parts(four, index, half, tolerance, unseen, confidence))
         return Inside(index, 1, tolerance, tolerance, half, parts=plain)
     # A prediction interval for one more retrained model: variance between references, sampling error, restarts.
     known = chance(whole.references)
     error = known.error(index.samples, whole.errors_of_references)
     error = math.hypot(error, index.restarts or 0.0)
-    half = known.quantile(0.975) * error
+    half = known.quantile((1 + confidence) / 2) * error
     # Below twice the half-width even a retrained model would often fail. The rank gives an exact p-value.
     margin = max(tolerance, 2 * half)
     place = 1 + sum(value >= index.value for value in whole.references)
@@ -197,7 +200,7 @@ def inside(
         resolution=margin - half + known.quantile(0.95) * error,
         place=place,
         p=place / (len(references) + 1),
-        parts=dict(_parts(four, index, half, margin, unseen)),
+        parts=dict(_parts(four, index, half, margin, unseen, confidence)),
     )
 
 
@@ -261,7 +264,9 @@ def _rows(
     return u, r, scale
 
 
-def _parts(four: Four, index: IDI, half: float, margin: float, unseen: bool) -> Iterator[tuple[str, Part]]:
+def _parts(
+    four: Four, index: IDI, half: float, margin: float, unseen: bool, confidence: float
+) -> Iterator[tuple[str, Part]]:
     """Blocks, families and unseen images, and the sum of what is above 0."""
     original = four[1]
     families, blocks = original.families, original.blocks
@@ -281,9 +286,9 @@ def _parts(four: Four, index: IDI, half: float, margin: float, unseen: bool) -> 
             continue  # critics that do not distinguish Original from the references cannot judge other models
         # The half-width of this part's own interval, and the margin that it allows.
         rows = _Rows(u, r, scale)
-        own = Z95 * rows.error
+        own = NormalDist().inv_cdf((1 + confidence) / 2) * rows.error
         if len(r) > 1:
             known = chance(rows.references)
-            own = known.quantile(0.975) * known.error(rows.error, rows.errors_of_references)
+            own = known.quantile((1 + confidence) / 2) * known.error(rows.error, rows.errors_of_references)
         least = 2 * own if len(r) > 1 or name == UNSEEN else 0.0
         yield name, Part(rows.value, rows.value - own, rows.value + own, max(margin, least), two_sided)

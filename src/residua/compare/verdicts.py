@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from residua.compare.agreement import Likeness, Witness
-from residua.compare.information import IDI
+from residua.compare.information import IDI, LEVEL
 from residua.compare.references import Inside
 from residua.compare.three_samples import Side, ThreeSample
 from residua.errors import InputError
@@ -61,6 +61,7 @@ class Rules:
         utility: Largest tolerated drop in test accuracy (0 to 1).
         outputs: Largest tolerated distance of UA from the references' mean (0 to 1).
         divergence: Largest tolerated JSD from the references, in units of the JSD between references.
+        confidence: Confidence level of the intervals of IDI.
     """
 
     margin: float | None = None
@@ -69,15 +70,27 @@ class Rules:
     utility: float = 0.10
     outputs: float = 0.05
     divergence: float = 1.5
+    confidence: float = LEVEL
 
     def __post_init__(self) -> None:
         # A margin of 1 would let Original itself pass.
-        most = {"floor_margin": 0.5, "level": 0.5, "utility": 1.0, "outputs": 0.5, "divergence": 10.0}
+        most = {
+            "floor_margin": 0.5,
+            "level": 0.5,
+            "utility": 1.0,
+            "outputs": 0.5,
+            "divergence": 10.0,
+            "confidence": 1.0,
+        }
         if self.margin is not None:
             most["margin"] = 1.0
         for name, below in most.items():
             if not 0 < getattr(self, name) < below:
                 raise InputError(f"{name} is {getattr(self, name)}, expected above 0 and below {below:g}")
+
+    def spending(self, share: float) -> Rules:
+        """The same rules for one of several looks, at this share of the probability of an error in all of them together."""
+        return replace(self, level=share * self.level, confidence=1 - share * (1 - self.confidence))
 
     def tolerance(self, references: int) -> float:
         """The IDI that is tolerated with so many references."""
@@ -286,7 +299,7 @@ def _inside(evidence: _Evidence) -> str:
     if index.value is None or index.interval is None:
         return f"there is no IDI ({index.reason})"
     low, high = index.interval
-    interval = f"95 % interval {low:.2f} to {high:.2f}"
+    interval = f"{100 * evidence.rules.confidence:g} % interval {low:.2f} to {high:.2f}"
     if evidence.against == "none":
         return (
             f"of what Original knows beyond a random network it keeps {index.value:.2f}, {interval}; there is no "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -55,6 +56,18 @@ class ForgetTask:
     forget_test: Split
     preprocessed: str = ""  # the source of size and normalisation, for reports
     class_names: tuple[str, ...] = ()
+    part: float = 1.0
+
+    def thinned(self, part: float) -> ForgetTask:
+        """The same request with this fraction of the retained and test samples, evenly spaced; all forgotten ones stay."""
+        if part == 1.0:
+            return self
+
+        def some(split: Split) -> Split:
+            return split.subset(torch.linspace(0, len(split) - 1, math.ceil(part * len(split))).long())
+
+        kept = {name: some(getattr(self, name)) for name in ("retain", "test", "forget_test")}
+        return replace(self, part=part, **kept)
 
     @property
     def train(self) -> Split:
@@ -111,6 +124,8 @@ class ForgetTask:
             },
             "duplicates": {name: len(pairs) for name, pairs in self.duplicates().items()},
         }
+        if self.part < 1.0:
+            body["part"] = self.part
         body["sha256"] = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
         names = {"class_names": list(self.class_names)} if self.class_names else {}
         return body | {"mean": list(self.retain.mean), "std": list(self.retain.std)} | names

@@ -348,7 +348,7 @@ def find_inside(read: Readings, task: TaskFacts, rules: Rules) -> Inside | None:
         return None
     unlearned, original, rest = curves
     if not zeros:
-        found = against_random(idi(unlearned, original=original, reference=rest[0]))
+        found = against_random(idi(unlearned, original=original, reference=rest[0], level=rules.confidence))
     else:
         found = inside(
             unlearned,
@@ -356,11 +356,13 @@ def find_inside(read: Readings, task: TaskFacts, rules: Rules) -> Inside | None:
             references=rest,
             tolerance=rules.tolerance(len(rest)),
             unseen=task.scenario == "class",
+            confidence=rules.confidence,
         )
     # Warnings of the curves: critics that were still gaining, or had too few samples.
     named = zip(("unlearned", "original", *(zeros or ["random"])), (unlearned, original, *rest), strict=True)
     notes = (f"{role_name(role)}: {note}." for role, curve in named for note in curve.notes.values())
-    return dataclasses.replace(found, notes=tuple(notes))
+    some = f"{100 * (task.part or 1):g} % of the retained and test samples were enough; intervals allow for the looks before."
+    return dataclasses.replace(found, notes=(*notes, *((some,) if task.part else ())))
 
 
 def find_excess(read: Readings, task: TaskFacts) -> Excess | None:

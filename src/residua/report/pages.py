@@ -67,6 +67,7 @@ def audit_page(
     return render(
         "audit.html",
         **shown(report),
+        level=f"{100 * report.rules.confidence:g} %",
         title=f"{report.verdict.replace('_', ' ')}: {WORDS[report.verdict]}",
         tone=TONES.get(report.verdict, "bad"),
         figures=_figures(report, records or {}),
