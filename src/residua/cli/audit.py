@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ from residua.compare import Rules
 from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.files import check_place
-from residua.measure import Embedding, InformationCurve, Stress
+from residua.measure import Embedding, InformationCurve, Measure, Stress
 from residua.measure._outputs import logits
 from residua.models.checkpoint import Checkpoint
 from residua.models.classifier import Classifier
@@ -206,8 +206,10 @@ def audit(
     auditor.check(*(models[role] for role in audited))
     typed = {"original": original, **references, "data": data, "forget": forget, "network": network}
     typed, codes = typed | {"cuts": cuts, "device": device, "by": by}, []
+    others = () if outputs or features else [role for role in models if role not in audited]
+    steps = _steps(curve, measures, others) if others else []
     for role, folder in folders.items():
-        with work():
+        with work(steps=steps):
             mine = {"typed": _typed(typed, audited[role], folder), "files": _files(role, audited, hashes)}
             done = auditor.audit(models[role], **mine)
         title = f"{audited[role]}: " if len(audited) > 1 else ""
@@ -241,6 +243,16 @@ def _audited(
     if junit:
         check_place(junit)
     return dict(zip(roles, files, strict=True)), folders
+
+
+def _steps(curve: Measure, measures: Sequence[Measure], fixed: Sequence[str]) -> list[str]:
+    """The stages of an audit in their order, as it reports them."""
+    needed = [
+        f"{role}: {each.label}"
+        for role in ("unlearned", *fixed)
+        for each in (curve, *auditing.VERDICT_MEASURES)
+    ]
+    return needed + [f"{role}: {each.label}" for each in measures for role in ("unlearned", *fixed)]
 
 
 def _typed(words: Mapping[str, str | None], file: str, out: Path | None) -> dict[str, Any]:
@@ -301,14 +313,14 @@ def _show(
     junit: Path | None,
     title: str,
 ) -> None:
-    """Save what was found, and print it under the title: all of it where it is saved nowhere."""
-    if out:
-        made.save(out, thumbnails=thumbnails)
-        say(f"The report and its records are in {out}/; open {out / 'report.html'}.")
+    """Print what was found under the title, all of it where it is saved nowhere; then save it, which may fail."""
     if as_json:
         echo(made.report.model_dump_json(indent=1))
     else:
         echo(title + (made.report.markdown() if not out else f"{made.verdict}\n{made.sentence}"))
+    if out:
+        made.save(out, thumbnails=thumbnails)
+        say(f"The report and its records are in {out}/; open {out / 'report.html'}.")
     if junit:
         write_text(junit, junit_xml(made.report, arguments.measuring_seconds(made.records)))
 

@@ -72,7 +72,7 @@ Network = Annotated[
     str | None,
     models(
         "Architecture, if the checkpoint does not name one: resnet18, resnet50, vit, a network of an "
-        "installed library (timm:convnext_atto,img_size=32), or module:callable (the current folder is "
+        "installed library (timm:convnext_atto,drop_rate=0.1), or module:callable (the current folder is "
         "importable).",
         "--network",
         metavar="NAME|MODULE:CALLABLE",
@@ -132,6 +132,13 @@ IMAGE_OPTIONS: dict[str, Any] = {
     "normalise": Annotated[
         Literal["imagenet", "data", "none"] | None,
         images("Instead of --mean and --std: ImageNet's, those of the training data, or none."),
+    ],
+    "limit": Annotated[
+        int | None,
+        data(
+            "Quick look: at most this many training and this many test examples, the same ones every time.",
+            min=1,
+        ),
     ],
     "dataset_name": Annotated[str | None, images("Name of the data set; recipes are chosen by it.")],
 }

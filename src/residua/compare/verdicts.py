@@ -368,7 +368,7 @@ def _outputs(evidence: _Evidence) -> str:
 
 
 def _errors(like: Likeness) -> str:
-    return f"forget-set error {100 * like.ua:.1f} % (retrained: {100 * like.expected:.1f} %)"
+    return f"forget-set error {100 * like.ua:.1f} % (references: {100 * like.expected:.1f} %)"
 
 
 def _attacks(evidence: _Evidence) -> str:
@@ -418,6 +418,11 @@ def _limits(evidence: _Evidence) -> tuple[str, ...]:
             "Without a reference, FORGOTTEN is never returned: there is no baseline for what a model that never saw "
             "the data would know."
         )
+    if evidence.against == "proxy":
+        texts.append(
+            "A proxy was trained for this audit on a part of the retained data; it stands in for a model retrained on all of "
+            "them, and may know less than that for want of data."
+        )
     return (*texts, *(() if inside is None else inside.notes))
 
 
@@ -447,7 +452,7 @@ def _remedies(evidence: _Evidence) -> tuple[str, ...]:
         texts.append("outputs with their labels: --outputs")
     elif likeness is not None and not likeness.like:
         texts.append(
-            "nothing that could be measured more: what it answers is not what a retrained model answers"
+            "nothing that could be measured more: what it answers is not what the references answer"
         )
     if inside is not None and loss is None:
         texts.append("test data with labels")
