@@ -2,7 +2,7 @@
 
     python docs/make_comparison.py
 
-The same table stands on docs/index.md, between two marks.
+The same table stands on docs/index.md, between two marks, and two of its rows in a line of README.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from residua.report.text import task_of
 from residua.roles import references_in, role_of
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE, INDEX = ROOT / "docs/comparison.md", ROOT / "docs/index.md"
+PAGE, INDEX, README = ROOT / "docs/comparison.md", ROOT / "docs/index.md", ROOT / "README.md"
 MARKS = "<!-- comparison -->\n", "<!-- end of the comparison -->\n"
 # A model that keeps at least half of what Original knows beyond the references kept the knowledge.
 KEPT = 0.5
@@ -110,7 +110,7 @@ def _passed(test: Test, of: list[AuditReport]) -> str:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """The two pages and their texts."""
+    """The pages and their texts."""
     made = table(reports())
     yield (
         PAGE,
@@ -125,6 +125,17 @@ def pages() -> Iterator[tuple[Path, str]]:
     rest = re.sub(f"{MARKS[0]}.*?{MARKS[1]}", "", INDEX.read_text("utf-8"), flags=re.DOTALL)
     short = Table("", made.columns, made.rows).markdown().split("\n", 2)[2]
     yield INDEX, rest.replace("## Audit\n", f"{MARKS[0]}{short}\n{MARKS[1]}## Audit\n", 1)
+
+    cells = {row[0]: row[1:] for row in made.rows}
+    ua, outputs = (next(cells[name] for name in cells if part in name) for part in ("(UA)", "three-sample"))
+    (passed, kept), (drawn, random) = (cell.split(" of ") for cell in outputs[:2])
+    line = (
+        f"**Why not a test of outputs:** of {kept} audited models that keep at least half of the knowledge, {passed} pass a "
+        f"relative three-sample test on outputs and {ua[0].split()[0]} the forget accuracy, and random weights pass the first "
+        f"{drawn} times of {random} ([which tests are passed](docs/comparison.md)).\n"
+    )
+    before = README.read_text("utf-8")
+    yield README, re.sub(r"^\*\*Why not a test of outputs:.*\n", line, before, flags=re.MULTILINE)
 
 
 if __name__ == "__main__":

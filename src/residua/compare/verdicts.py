@@ -451,9 +451,7 @@ def _remedies(evidence: _Evidence) -> tuple[str, ...]:
     if inside is not None and likeness is None:
         texts.append("outputs with their labels: --outputs")
     elif likeness is not None and not likeness.like:
-        texts.append(
-            "nothing that could be measured more: what it answers is not what the references answer"
-        )
+        texts.append("nothing that could be measured more: what it answers is not what the references answer")
     if inside is not None and loss is None:
         texts.append("test data with labels")
     elif loss is not None and loss.high >= evidence.rules.utility >= loss.low:
