@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ from residua.compare import Rules
 from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.files import check_place
-from residua.measure import Embedding, InformationCurve, Measure, Stress
+from residua.measure import Embedding, InformationCurve, Stress
 from residua.measure._outputs import logits
 from residua.models.checkpoint import Checkpoint
 from residua.models.classifier import Classifier
@@ -206,10 +206,8 @@ def audit(
     auditor.check(*(models[role] for role in audited))
     typed = {"original": original, **references, "data": data, "forget": forget, "network": network}
     typed, codes = typed | {"cuts": cuts, "device": device, "by": by}, []
-    others = () if outputs or features else [role for role in models if role not in audited]
-    steps = _steps(curve, measures, others) if others else []
     for role, folder in folders.items():
-        with work(steps=steps):
+        with work(steps=_steps(given, fixed)):
             mine = {"typed": _typed(typed, audited[role], folder), "files": _files(role, audited, hashes)}
             done = auditor.audit(models[role], **mine)
         title = f"{audited[role]}: " if len(audited) > 1 else ""
@@ -245,14 +243,13 @@ def _audited(
     return dict(zip(roles, files, strict=True)), folders
 
 
-def _steps(curve: Measure, measures: Sequence[Measure], fixed: Sequence[str]) -> list[str]:
-    """The stages of an audit in their order, as it reports them."""
-    needed = [
-        f"{role}: {each.label}"
-        for role in ("unlearned", *fixed)
-        for each in (curve, *auditing.VERDICT_MEASURES)
-    ]
-    return needed + [f"{role}: {each.label}" for each in measures for role in ("unlearned", *fixed)]
+def _steps(given: Mapping[str, Any], fixed: Mapping[str, Any]) -> list[str]:
+    """The stages of an audit of weights in their order, as it reports them."""
+    if "curve" not in given:
+        return []
+    roles, first = ("unlearned", *fixed), (given["curve"], *auditing.VERDICT_MEASURES)
+    needed = [f"{role}: {each.label}" for role in roles for each in first]
+    return needed + [f"{role}: {each.label}" for each in given["measures"] for role in roles]
 
 
 def _typed(words: Mapping[str, str | None], file: str, out: Path | None) -> dict[str, Any]:
