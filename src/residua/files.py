@@ -45,10 +45,15 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 def check_place(path: Path) -> None:
     """Report before the work, not after it, that `path` cannot be written."""
     folder = next(folder for folder in path.absolute().parents if folder.exists())
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+    try:
+        if path.is_dir():
+            raise IsADirectoryError
+        with tempfile.TemporaryFile(dir=folder):  # permissions alone say nothing of /proc, or of a full disk
+            return
+    except OSError as error:
         raise InputError(
             f"{path} cannot be written ({folder} is not a writable folder); choose another place"
-        )
+        ) from error
 
 
 def regular_file(path: str | Path, what: str = "a file") -> Path:

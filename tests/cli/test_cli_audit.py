@@ -390,3 +390,26 @@ def test_what_saved_files_cannot_use_is_refused_by_name(kind, capsys):
 def test_no_audit_to_verify_is_three(tmp_path, capsys):
     assert main(["verify", str(tmp_path)]) == 3
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_the_verdict_is_said_before_files_are_written(place, capsys, monkeypatch):
+    def full(self, folder, **more):
+        raise rs.InputError("the disk is full; make room")
+
+    monkeypatch.setattr(auditing.Audit, "save", full)
+    assert audit("hd", "--out", "audit") == 3
+    out, said = capsys.readouterr()
+    assert out.startswith("SHALLOW")
+    assert "the disk is full" in said
+
+
+def test_two_audits_are_compared(place, capsys):
+    assert audit("hd", "--out", "one") == 1
+    assert audit("retrain", "--out", "two") == 0
+    capsys.readouterr()
+    assert main(["verify", "one", "two"]) == 0
+    said = capsys.readouterr().out
+    assert "Unlearned: other weights." in said
+    assert "Original: the same weights." in said
+    assert "Verdict: FORGOTTEN (was SHALLOW)." in said
+    assert "IDI: 1.000, now " in said

@@ -19,7 +19,7 @@ from residua.compare import (
     accuracy_loss,
     verdict,
 )
-from residua.compare.verdicts import against_random, forget_accuracy_side
+from residua.compare.verdicts import WORDS, against_random, forget_accuracy_side
 
 
 def found_idi(low: float | None, high: float = 0.0) -> IDI:
@@ -95,7 +95,7 @@ def test_a_surplus_in_one_block_is_not_paid_for_by_a_deficit_in_another():
 def test_a_model_that_still_answers_is_not_forgotten_whatever_its_encoder():
     found = verdict(inside=seen(-0.1, 0.1), outputs=REFERENCE, loss=KEPT, likeness=ANSWERS)
     assert found.word == "NOT_FORGOTTEN"
-    assert "forget-set error 83.0 % (retrained: 100.0 %), inconsistent" in found.sentence
+    assert "forget-set error 83.0 % (references: 100.0 %), inconsistent" in found.sentence
 
 
 def test_what_recovery_contradicts_is_neither_forgotten_nor_over_unlearned():
@@ -165,6 +165,8 @@ def test_the_three_lines_say_what_was_found_how_sure_and_what_is_not_shown():
     assert "power" not in found.sentence, "one reference does not show it"
     proxy = verdict(inside=seen(-0.1, 0.2), outputs=REFERENCE, loss=KEPT, likeness=LIKE, against="proxy")
     assert "so the claim is weaker" in proxy.sentence
+    assert "retrained" not in proxy.sentence.replace(WORDS["FORGOTTEN"], "")
+    assert any(limit.startswith("A proxy was trained for this audit") for limit in proxy.limits)
     every = [
         verdict(inside=i, outputs=o, loss=u, likeness=k)
         for i in (None, seen(1, 1))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -31,6 +31,9 @@ from residua.training.loop import seeded
 from residua.training.pretraining import Pretraining
 from residua.training.recipes import TINY
 from residua.unlearn import Random, Retrain
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Seeds of several proxies are so far apart that audits with neighbouring seeds share none.
 PROXY_SEEDS = 1_000_000
@@ -171,6 +174,21 @@ class Audit:
     def metrics(self) -> dict[str, dict[str, float]]:
         """By model: unlearned, original, reference."""
         return self.report.metrics
+
+    def figure(self) -> Figure:
+        """What each block of each model knows, as a figure of matplotlib."""
+        from residua.report.figures.curves import curves_figure
+
+        return curves_figure(self.report.curves)
+
+    def _repr_html_(self) -> str:
+        """The page, for notebooks: in a frame of its own, so that neither changes the other."""
+        from html import escape
+
+        from residua.report.pages import audit_page
+
+        page = escape(audit_page(self.report, self.records), quote=True)
+        return f'<iframe srcdoc="{page}" title="{self.verdict}" style="width: 100%; height: 50rem; border: 0"></iframe>'
 
     def save(self, folder: str | Path, thumbnails: ForgetTask | None = None, *, records: bool = True) -> Path:
         """Write `records/`, `report.html`, `report.md` and, last, `report.json`; `verify` reads them.
@@ -388,6 +406,7 @@ def assert_forgot(**given: Any) -> Audit:
     Returns:
         The audit.
     """
+    __tracebackhide__ = True  # pytest would print every tensor of the models
     made = audit(**given)
     if made.verdict != "FORGOTTEN":
         raise AssertionError(f"{made.verdict}: {made.sentence}")

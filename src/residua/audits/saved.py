@@ -328,6 +328,7 @@ def records_of_saved(
             )
     if not outputs_of and not held:
         raise InputError("neither outputs nor features were saved of the models; save one of them")
+    labels = _labels(outputs_of)  # before critics are fitted
     read: Readings = {role: {} for role in models}
     sizes: dict[str, int] = {}
     if held:
@@ -336,13 +337,12 @@ def records_of_saved(
         for role, curve in _curves(held).items():
             read[role]["information"] = curve
     if outputs_of:
-        labels = _labels(outputs_of)
         sizes = {split: len(z) for split, z in outputs_of["unlearned"].logits.items()}
         for role, outputs in outputs_of.items():
             read[role] |= _readings(outputs, labels)
     task = TaskFacts(
         splits={split: SplitFacts(n=n) for split, n in sizes.items()},
-        scenario=_scenario(_labels(outputs_of) if outputs_of else {}, held.get("unlearned")),
+        scenario=_scenario(labels, held.get("unlearned")),
     )
     return {
         role: recorded(

@@ -230,7 +230,7 @@ def audit(
     typed = {"original": original, **references, "data": data, "forget": forget, "network": network}
     typed, codes = typed | {"cuts": cuts, "device": device, "by": by}, []
     for role, folder in folders.items():
-        with work():
+        with work(steps=_steps(given, fixed)):
             mine = {"typed": _typed(typed, audited[role], folder), "files": _files(role, audited, hashes)}
             done = auditor.audit(models[role], **mine)
         title = f"{audited[role]}: " if len(audited) > 1 else ""
@@ -264,6 +264,15 @@ def _audited(
     if junit:
         check_place(junit)
     return dict(zip(roles, files, strict=True)), folders
+
+
+def _steps(given: Mapping[str, Any], fixed: Mapping[str, Any]) -> list[str]:
+    """The stages of an audit of weights in their order, as it reports them."""
+    if "curve" not in given:
+        return []
+    roles, first = ("unlearned", *fixed), (given["curve"], *auditing.VERDICT_MEASURES)
+    needed = [f"{role}: {each.label}" for role in roles for each in first]
+    return needed + [f"{role}: {each.label}" for each in given["measures"] for role in roles]
 
 
 def _typed(words: Mapping[str, str | None], file: str, out: Path | None) -> dict[str, Any]:
@@ -325,16 +334,16 @@ def _show(
     title: str,
     records: bool,
 ) -> None:
-    """Save what was found, and print it under the title: all of it where it is saved nowhere."""
+    """Print what was found under the title, all of it where it is saved nowhere; then save it, which may fail."""
+    if as_json:
+        echo(made.report.model_dump_json(indent=1))
+    else:
+        echo(title + (made.report.markdown() if not out else f"{made.verdict}\n{made.sentence}"))
     if out:
         made.save(out, thumbnails=thumbnails, records=records)
         say(
             f"The report{' and its records are' if records else ' is'} in {out}/; open {out / 'report.html'}."
         )
-    if as_json:
-        echo(made.report.model_dump_json(indent=1))
-    else:
-        echo(title + (made.report.markdown() if not out else f"{made.verdict}\n{made.sentence}"))
     if junit:
         write_text(junit, junit_xml(made.report, arguments.measuring_seconds(made.records)))
 

@@ -72,7 +72,7 @@ Network = Annotated[
     str | None,
     models(
         "Architecture, if the checkpoint does not name one: resnet18, resnet50, vit, a network of an "
-        "installed library (timm:convnext_atto,img_size=32), or module:callable (the current folder is "
+        "installed library (timm:convnext_atto,drop_rate=0.1), or module:callable (the current folder is "
         "importable).",
         "--network",
         metavar="NAME|MODULE:CALLABLE",
@@ -145,6 +145,13 @@ IMAGE_OPTIONS: dict[str, Any] = {
     "rehash": Annotated[
         bool | None,
         images("Read all image files again instead of trusting the digests kept beside them.", "--rehash"),
+    ],
+    "limit": Annotated[
+        int | None,
+        data(
+            "Quick look: at most this many training and this many test examples, the same ones every time.",
+            min=1,
+        ),
     ],
     "dataset_name": Annotated[str | None, images("Name of the data set; recipes are chosen by it.")],
 }

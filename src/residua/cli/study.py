@@ -6,14 +6,14 @@ import dataclasses
 import functools
 import inspect
 import runpy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from residua import plugins
-from residua.audits.pages import PAGE
+from residua.audits.pages import PAGE, audits_in
 from residua.cli import console
 from residua.cli import options as opt
 from residua.cli.console import write_text
@@ -23,7 +23,8 @@ from residua.errors import InputError, first_line
 from residua.files import check_place
 from residua.measure import InformationCurve, measures
 from residua.models.foreign.pretrained import starting_weights
-from residua.report.controls import compact, control_reports, model_verdicts
+from residua.record import Record
+from residua.report.controls import compact, control_reports, model_verdicts, verdicts_of
 from residua.report.methods import study_tables, summary
 from residua.report.pages import study_page
 from residua.report.questions import answers
@@ -35,7 +36,7 @@ from residua.study.presets import BUILT_IN, at_scale
 from residua.study.store import own_folder
 from residua.text import duration, seconds_of, size_of, slug
 from residua.training.recipes import Scale
-from residua.unlearn import find
+from residua.unlearn import METHODS, find
 
 app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]})
 ALWAYS = ("Original", "Retrain")
@@ -285,12 +286,14 @@ def run(
         console.report_failures(finished.failures)
         raise InputError(f"the study {study.name} has no rows, so there is nothing to show; give it methods")
     rows = summary(finished.records)
-    tables = study_tables(finished.records, rows=rows)
+    tables = study_tables(
+        finished.records, rows=rows, verdicts=_words(finished.records), own=_own(finished.records)
+    )
     for each in tables:
         console.show(each)
     write_text(out / "table.md", "\n".join(each.markdown() for each in tables))
     if finished.computed or not _is_current(out):
-        write_text(out / PAGE, study_page(finished.records, out.absolute().name, rows))
+        _write_page(out, finished.records, rows)
     console.say(f"Open {out / PAGE} to look at it.")
     console.say(
         f"{finished.computed} cells computed, {finished.reused} found; records are in {out}/records/."
@@ -323,6 +326,11 @@ def _show_sizes(study: Study) -> None:
         )
         for block, (size, place) in each.features.items():
             console.echo(f"  features of block {block}: {size_of(size)}, {PLACES[place]}")
+
+
+def _write_page(out: Path, records: Sequence[Record], rows: Any = None) -> None:
+    links = audits_in(out, {record.method.label for record in records})
+    write_text(out / PAGE, study_page(records, out.absolute().name, rows, links))
 
 
 def _is_current(folder: Path) -> bool:
@@ -471,7 +479,10 @@ def table(
     elif as_json or as_csv:
         rows = summary(records, reference=(reference or ["Retrain"])[0], last=last, family=family)
     else:
-        tables = study_tables(records, (reference or ["Retrain"])[0], last=last, family=family)
+        zero = (reference or ["Retrain"])[0]
+        tables = study_tables(
+            records, zero, verdicts=_words(records), last=last, family=family, own=_own(records)
+        )
     if as_json:
         console.echo_json({"rows": rows})
         return
@@ -483,6 +494,23 @@ def table(
             console.echo(each.latex() if as_latex else each.markdown(), end="")
         else:
             console.show(each)
+
+
+def _words(records: Sequence[Record]) -> dict[str, str] | None:
+    """The verdicts on each method's models in a few words; None where the records cannot be judged."""
+    found = verdicts_of(records)
+    return {
+        label: ", ".join(
+            f"{word.replace('_', ' ')}{f' ({n})' if words.total() > 1 else ''}" for word, n in words.items()
+        )
+        for label, words in found.items()
+    } or None
+
+
+def _own(records: Sequence[Record]) -> set[str]:
+    """Labels of methods that are not the package's."""
+    known = {type(method).__name__ for method in METHODS}
+    return {each.method.label for each in records if each.role == "method" and each.method.kind not in known}
 
 
 def _csv(rows: list[dict[str, Any]]) -> str:
@@ -520,6 +548,8 @@ def verdicts(chosen: Callable[[], Study], out: Out, device: opt.Device = "auto")
         write_text(path, f"{compact(signed)}\n")
     result = model_verdicts(reports)
     write_text(out / VERDICTS / "table.md", f"{result.markdown()}\n`{command}`\n")
+    if (out / "records").is_dir():
+        _write_page(out, records_in(out))
     console.show(result)
     console.say(f"{len(reports)} reports and the table are in {out / VERDICTS}/.")
 

@@ -60,7 +60,7 @@ def train(
         str,
         opt.models(
             "Architecture: resnet18, resnet50, vit, a network of an installed library "
-            "(timm:convnext_atto,img_size=32), or module:callable.",
+            "(timm:convnext_atto,drop_rate=0.1), or module:callable.",
             metavar="NAME|MODULE:CALLABLE",
         ),
     ] = "resnet18",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,9 +159,9 @@ def unlearn(
         stack.enter_context(watching(lambda tick: steps.append(tick.step)))
         if trajectory:
             stack.enter_context(watching(followed))
-        start = clock(where)
+        start, cpu = clock(where), time.process_time()
         unlearned = unlearner(model, task)
-        seconds = clock(where) - start - followed.seconds
+        seconds, cpu = clock(where) - start - followed.seconds, time.process_time() - cpu
     if not leads:
         return
     # Weights are float32, and so is all that is done to them outside of a training.
@@ -180,7 +181,7 @@ def unlearn(
             ),
         },
         seeds={"training": seed},
-        seconds={"RTE": seconds},
+        seconds={"RTE": seconds} | ({} if trajectory or where.type != "cpu" else {"RTE.cpu": cpu}),
         command=opt.command_line(),
         arrays={"trajectory": followed.array()} if trajectory else {},
     )

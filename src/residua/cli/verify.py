@@ -10,7 +10,7 @@ import typer
 
 from residua.audits.arguments import as_kwargs, exists, file_hashes, files_of
 from residua.audits.pages import PAGE, THUMBNAILS
-from residua.audits.verifying import SAME_MACHINE, TOLERANCE, read_records, read_report
+from residua.audits.verifying import SAME_MACHINE, TOLERANCE, changes, read_records, read_report
 from residua.audits.verifying import verify as run_verify
 from residua.cli import options as opt
 from residua.cli.console import echo, work
@@ -35,6 +35,10 @@ def verify(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="The folder that `residua audit --out` wrote.")
     ],
+    later: Annotated[
+        Path | None,
+        typer.Argument(metavar="LATER", help="A later audit, to say what changed since; it is checked too."),
+    ] = None,
     rerun: Annotated[
         bool, opt.run("Measure again, from the models and the data, and compare.", "--rerun")
     ] = False,
@@ -79,6 +83,8 @@ def verify(
 
     Exit code 0: all of it holds, 1: something does not, 3: bad input, 70: internal error.
 
+    With two folders it says what changed from the first audit to the second: model, task, rules, verdict, IDI.
+
     Example: residua verify audit/ --rerun
     """
     now = {"original": original, "unlearned": unlearned, "data": data}
@@ -87,11 +93,14 @@ def verify(
     typed = {name: word for name, word in now.items() if word is not None}
     if typed and not rerun:
         raise InputError(f"--{next(iter(typed))} is for measuring again; add --rerun")
-    faults = run_verify(folder) or _departures(folder, plan)
-    _print(faults)
-    if faults:
-        raise typer.Exit(1)
+    for each in filter(None, (folder, later)):
+        faults = run_verify(each) or _departures(each, plan)
+        _print([f"{each}: {fault}" for fault in faults] if later else faults)
+        if faults:
+            raise typer.Exit(1)
     echo("Hashes, verdict and every number follow from the records.")
+    if later is not None:
+        _print(changes(read_report(folder), read_report(later)))
     _print(_of_page(folder))
     report = read_report(folder)
     _print(laxer(report.rules, len(references_in(report.records))))

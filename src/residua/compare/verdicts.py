@@ -381,7 +381,7 @@ def _outputs(evidence: _Evidence) -> str:
 
 
 def _errors(like: Likeness) -> str:
-    return f"forget-set error {100 * like.ua:.1f} % (retrained: {100 * like.expected:.1f} %)"
+    return f"forget-set error {100 * like.ua:.1f} % (references: {100 * like.expected:.1f} %)"
 
 
 def _attacks(evidence: _Evidence) -> str:
@@ -431,6 +431,11 @@ def _limits(evidence: _Evidence) -> tuple[str, ...]:
             "Without a reference, FORGOTTEN is never returned: there is no baseline for what a model that never saw "
             "the data would know."
         )
+    if evidence.against == "proxy":
+        texts.append(
+            "A proxy was trained for this audit on a part of the retained data; it stands in for a model retrained on all of "
+            "them, and may know less than that for want of data."
+        )
     return (*texts, *(() if inside is None else inside.notes))
 
 
@@ -459,9 +464,7 @@ def _remedies(evidence: _Evidence) -> tuple[str, ...]:
     if inside is not None and likeness is None:
         texts.append("outputs with their labels: --outputs")
     elif likeness is not None and not likeness.like:
-        texts.append(
-            "nothing that could be measured more: what it answers is not what a retrained model answers"
-        )
+        texts.append("nothing that could be measured more: what it answers is not what the references answer")
     if inside is not None and loss is None:
         texts.append("test data with labels")
     elif loss is not None and loss.high >= evidence.rules.utility >= loss.low:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +18,15 @@ from residua.data.from_files import ImageFiles, csv, image_folder
 from residua.data.hub import hf_datasets, parquet
 from residua.data.idx import fashion_mnist, fashion_sample, mnist
 from residua.data.preprocessing import Preprocessing, numbers, prepare
-from residua.data.task import Dataset, ForgetTask, forget_classes, forget_indices, forget_samples, part_of
+from residua.data.task import (
+    Dataset,
+    ForgetTask,
+    forget_classes,
+    forget_indices,
+    forget_samples,
+    limited,
+    part_of,
+)
 from residua.errors import InputError, first_line
 from residua.files import read_text
 from residua.npz import read_npy
@@ -39,7 +48,7 @@ ON_DISK: dict[str, Callable[..., Dataset]] = {
 
 IN_A_FILE = ("npz", "csv")
 # `NAME:PLACE?size=32&mean=0.5&std=0.25`: what the options of the command line become, so that one word says it all.
-_SETTING = r"(?:size|mean|std|normalise|name|part|rehash)=[^&?]*"
+_SETTING = r"(?:size|mean|std|normalise|name|part|limit|rehash)=[^&?]*"
 SETTINGS = re.compile(rf"\?({_SETTING}(?:&{_SETTING})*)$")
 
 
@@ -54,7 +63,8 @@ def open_dataset(
     """The data set that NAME or NAME:PLACE stands for.
 
     Settings may stand behind the words, as in `cifar10:data/?size=32&normalise=imagenet`. `?part=0.2` takes a fifth of
-    each class's training examples, the same ones every time, and all test data.
+    each class's training examples, the same ones every time, and all test data; `?limit=600` at most so many training and
+    so many test examples.
 
     Args:
         spec: The words.
@@ -73,6 +83,7 @@ def open_dataset(
         if isinstance(split.images, ImageFiles):
             split.images.rehash = bool(settings.get("rehash"))
     data = part_of(prepare(opened, wanted), _part(settings))
+    data = limited(data, settings.get("limit"))
     return replace(data, name=name) if name else data
 
 
@@ -162,7 +173,15 @@ def parse_forget(data: Dataset, words: str) -> ForgetTask:
 
 
 def _class(data: Dataset, word: str) -> int:
-    return data.class_names.index(word) if word in data.class_names else int(word)
+    if word in data.class_names:
+        return data.class_names.index(word)
+    if data.class_names and not word.lstrip("-").isdecimal():
+        near = difflib.get_close_matches(word, data.class_names, n=1)
+        raise InputError(
+            f"{data.name} has no class {word!r}{f'; did you mean {near[0]}?' if near else ';'} give a number or one of "
+            f"{', '.join(data.class_names)}"
+        )
+    return int(word)
 
 
 def _read_indices(path: Path) -> torch.Tensor:

@@ -271,3 +271,16 @@ def part_of(data: Dataset, part: float) -> Dataset:
     if part == 1:
         return data
     return replace(data, train=parted(data.train, part, SEED, "part")[1])
+
+
+def limited(data: Dataset, words: str | None) -> Dataset:
+    """The data set with at most so many training and so many test examples, as many of each class as it has a share."""
+    if words is None:
+        return data
+    if not words.isdecimal() or not int(words):
+        raise InputError(f"limit is {words!r}, expected a whole number of examples from 1 up")
+    train, test = (
+        parted(split, int(words) / len(split), SEED, "limit")[1] if len(split) > int(words) else split
+        for split in (data.train, data.test)
+    )
+    return replace(data, train=train, test=test)

@@ -43,6 +43,8 @@ class Classifier(nn.Module):
         self.head = head
         self.block_names = tuple(block_names) or tuple(f"block{i + 1}" for i in range(len(blocks)))
         self.architecture = dict(architecture or {})
+        # Names that tensors had in the network that was adopted, by their names here; empty for our own.
+        self.own_names: dict[str, str] = {}
         # Choices that the file left open, for the user who opened it.
         self.notes: tuple[str, ...] = ()
         # Shape, mean and std of the images that it was trained on, where that is known (data/preprocessing.py).
@@ -189,9 +191,14 @@ def probabilities(outputs: Tensor) -> bool:
 
 
 def weights_digest(module: nn.Module) -> str:
-    """SHA-256 of every parameter and buffer under its name: equal if and only if the weights are."""
+    """SHA-256 of every parameter and buffer under its name: equal if and only if the weights are.
+
+    Tensors of an adopted network are hashed under the names that they had there, so that cuts change nothing.
+    """
     sha = hashlib.sha256()
-    for name, tensor in module.state_dict().items():
+    own = getattr(module, "own_names", {})
+    named = [(own.get(name, name), tensor) for name, tensor in module.state_dict().items()]
+    for name, tensor in sorted(named, key=lambda pair: pair[0]) if own else named:
         sha.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
         sha.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
     return sha.hexdigest()

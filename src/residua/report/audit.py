@@ -117,6 +117,7 @@ class AuditReport(_Frozen):
     not_assessed: dict[str, str]
     about: dict[str, Any]
     models: dict[str, str]
+    files: dict[str, str] = Field(default_factory=dict)
     records: dict[str, str]
 
     @property
@@ -182,6 +183,7 @@ def audit_report(
         not_assessed=_not_assessed(read, tier, records),
         about=dict(about or {}) | facts,
         models={role: weights for role in read if (weights := records[role].method.weights)},
+        files={role: file for role in read if (file := records[role].method.file)},
         records={role: records[role].sha256 for role in read},
     )
 

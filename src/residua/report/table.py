@@ -13,7 +13,10 @@ from residua.errors import printable
 from residua.explanations import NEARER, explained, explanations
 from residua.readings import Reading
 from residua.record import Record, TaskFacts
-from residua.text import whole_number
+from residua.text import slug, whole_number
+
+# Columns that a narrow table keeps the longest.
+KEPT = ("IDI", "Verdict")
 
 
 @dataclass(frozen=True)
@@ -36,10 +39,11 @@ class Table:
         return "\n".join(lines + (["", self.note] if self.note else [])) + "\n"
 
     def latex(self) -> str:
-        """A tabular of booktabs, with the title as its caption."""
+        """A tabular of booktabs, with the title as its caption, a label, and the note underneath."""
         lines = [
             r"\begin{table}",
             rf"\caption{{{in_latex(self.title)}}}",
+            rf"\label{{tab:{slug(self.title)}}}",
             rf"\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}",
             r"\toprule",
             " & ".join(map(in_latex, self.columns)) + r" \\",
@@ -47,9 +51,36 @@ class Table:
             *(" & ".join(map(in_latex, row)) + r" \\" for row in self.rows),
             r"\bottomrule",
             r"\end{tabular}",
+            *([rf"\par\smallskip\footnotesize {in_latex(self.note)}"] if self.note else []),
             r"\end{table}",
         ]
         return "\n".join(lines) + "\n"
+
+    def fitting(self, width: int) -> Table:
+        """The table with as many columns as fit: whole columns are left out, from the right, never digits."""
+        columns = list(range(len(self.columns)))
+        while len(columns) > 1 and sum(self._least(i) + 3 for i in columns) + 1 > width:
+            columns.remove(
+                next((i for i in reversed(columns[1:]) if self.columns[i] not in KEPT), columns[-1])
+            )
+        left_out = [name for i, name in enumerate(self.columns) if i not in columns]
+        why = [f"Left out for lack of room: {', '.join(left_out)}."] if left_out else []
+        rows = tuple(tuple(row[i] for i in columns) for row in self.rows)
+        return Table(
+            self.title,
+            tuple(self.columns[i] for i in columns),
+            rows,
+            " ".join(filter(None, [*why, self.note])),
+        )
+
+    def is_text(self, column: int) -> bool:
+        """Whether a column holds words, which may be broken at spaces, and not numbers."""
+        return column == 0 or any(row[column][:1].isalpha() for row in self.rows)
+
+    def _least(self, column: int) -> int:
+        cells = [self.columns[column], *(row[column] for row in self.rows)]
+        words = [word for cell in cells for word in cell.split()] if self.is_text(column) else cells
+        return max(map(len, words), default=0)
 
     def csv(self) -> str:
         text = io.StringIO()
@@ -61,14 +92,15 @@ class Table:
 LATEX = str.maketrans(
     {
         "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "±": r"$\pm$",
-        "→": r"$\rightarrow$", **{sign: f"\\{sign}" for sign in "%_&#${}"},
+        "→": r"$\rightarrow$", "†": r"$\dagger$", **{sign: f"\\{sign}" for sign in "%_&#${}"},
     }
 )  # fmt: skip
 
 
 def in_latex(text: str) -> str:
     """Text that LaTeX prints and does not obey."""
-    return " ".join(printable(text).split()).translate(LATEX)
+    text = " ".join(printable(text).split()).translate(LATEX)
+    return re.sub(r"(?<![\w.])-(?=\d)", "$-$", text)  # a hyphen is no minus sign
 
 
 TAG = re.compile("<(?=[A-Za-z/!?])")

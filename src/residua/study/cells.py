@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -182,8 +183,12 @@ class Unlearning:
             if self.trajectory:  # all of it: what a killed run kept of a training has no trajectory
                 stack.enter_context(unkept())
                 stack.enter_context(watching(followed))
+            start = time.process_time()
             model, spent = self.make(context, store, parents)
+            cpu = time.process_time() - start
         values = kept(store, model, keep=traits(self.method).savable) | {"RTE": spent - followed.seconds}
+        if not self.trajectory and kind_of(context.device) == "cpu":  # a GPU's work is not the processor's
+            values["RTE.cpu"] = cpu
         return Output(values, {"trajectory": followed.array()} if followed.rows else {})
 
     def make(self, context: Context, store: Store, parents: Sequence[Result]) -> tuple[Classifier, float]:

@@ -235,7 +235,7 @@ class PlannedRow:
             setting=Setting(scale=scale, network=made.values["architecture"], task=task),
             seeds={"training": self.seed, "method": self.made.seed}
             | ({"draw": self.draw} if self.draw else {}),
-            seconds={"RTE": made.values["RTE"]},
+            seconds={name: made.values[name] for name in ("RTE", "RTE.cpu") if name in made.values},
             software=made.software,
             command=made.command,
             arrays=run.store.arrays(made),
