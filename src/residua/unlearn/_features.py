@@ -46,7 +46,7 @@ def folded(model: Classifier, label: str, matrix: Tensor, offset: Tensor | None 
     head = linear_head(model, label)
     weight = wide(head.weight)
     if offset is not None:
-        head.bias += (weight @ wide(offset)).to(head.bias)
+        head.bias.add_((weight @ wide(offset)).to(head.bias))
     head.weight.copy_(weight @ wide(matrix))
     return model
 

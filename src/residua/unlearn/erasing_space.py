@@ -82,7 +82,7 @@ class ErasingSpaceTrained(InHead):
             epochs=self.epochs,
             schedule=self.schedule,
             precision="float32",
-            after_step=lambda: masked.mask.data.clamp_(0, 1),  # type: ignore[arg-type, return-value]
+            after_step=lambda: masked.mask.data.clamp_(0, 1),  # type: ignore[arg-type]
             keep=keeper(),
         )
         kept = masked.u * (masked.mask.detach() > self.threshold)
