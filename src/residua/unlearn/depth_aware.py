@@ -23,7 +23,8 @@ class DepthAware:
 
         W <- W (I - alpha Q Q^T),   alpha = max(0, 2 AUC - 1),
 
-    with the AUC of |Q^T z| as a detector of forgotten samples: early layers, where classes hardly show, change little.
+    with the AUC, as a detector of forgotten samples, of Q^T z along its mean over them: early layers, where classes hardly
+    show, change little.
     All prototypes are Original's. A layer with fewer channels than there are retained classes has no such Q and stays.
 
     Written after the abstract of arXiv 2604.15166; no code is public.
@@ -51,7 +52,8 @@ class DepthAware:
             for layer, z in _inputs(model, split).items():
                 q = _own_directions(z, split.labels, task.forgotten)
                 if q is not None:
-                    share = _separability((z @ q).norm(dim=1), gone)
+                    own = z @ q
+                    share = _separability(own @ own[gone].mean(dim=0), gone)
                     weight = wide(layer.weight).movedim(1, -1)
                     layer.weight.copy_((weight - share * (weight @ q) @ q.T).movedim(-1, 1))
         return model
