@@ -24,9 +24,11 @@ def planted() -> rs.Classifier:
     """A model whose weights and statistics no initialisation would draw."""
     with rs.seeded(7), torch.no_grad():
         net = rs.models.resnet18(classes=4, channels=1, width=2)
-        for tensor in net.state_dict().values():
+        for name, tensor in net.state_dict().items():
             if tensor.is_floating_point():
-                tensor.uniform_(-0.3, 0.3) if tensor.ndim > 1 else tensor.uniform_(0.5, 1.5)
+                # Means around 0, or no activation would pass: features must vary, or there is nothing to remove.
+                around = tensor.ndim > 1 or name.endswith("mean")
+                tensor.uniform_(-0.3, 0.3) if around else tensor.uniform_(0.5, 1.5)
     return net.eval()
 
 

@@ -21,6 +21,7 @@ from residua.data.split import Split
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone
 from residua.training.settings import Count, Weight
+from residua.unlearn._features import encoded
 
 
 @dataclass(frozen=True)
@@ -240,12 +241,6 @@ def channels(model: Classifier, task: ForgetTask, block: int) -> int:
     """The number of channels of a block's output."""
     x, _ = next(iter(few(task).batches(4, device=model.device)))
     return channels_last(model.upto(block)(x)).shape[-1]
-
-
-@torch.no_grad()
-def encoded(model: Classifier, split: Split) -> Tensor:
-    """The encoder's output on a split, one vector per sample."""
-    return torch.cat([model.encode(x) for x, _ in split.batches(500, device=model.device)])
 
 
 def few(task: ForgetTask) -> Split:

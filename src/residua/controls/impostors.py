@@ -18,6 +18,7 @@ from residua.errors import InputError
 from residua.models.classifier import Classifier, clone, restart
 from residua.training.pretraining import Pretraining
 from residua.training.settings import Choice, Setting, Share, Weight
+from residua.unlearn._features import encoded
 
 Trained = Annotated[Pretraining, Setting("Training of the retrained model.")]
 
@@ -41,9 +42,7 @@ class FaintCopy(Control):
             turn = deceivers.rotation(deceivers.channels(original, task, number))
             blocks.append(Beside(own, theirs, turn, self.faint, before))
             before = turn
-        head = nn.Sequential(
-            _First(deceivers.encoded(retrained, deceivers.few(task)).shape[1]), clone(retrained.head)
-        )
+        head = nn.Sequential(_First(encoded(retrained, deceivers.few(task)).shape[1]), clone(retrained.head))
         return deceivers.assembled(blocks, original, head)
 
 
@@ -61,7 +60,7 @@ class StillAnswers(Control):
         self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
     ) -> Classifier:
         model = clone(retrained or _retrained(original, task, self.pretraining))
-        z, forgotten = (deceivers.encoded(model, split) for split in (task.retain, task.forget))
+        z, forgotten = (encoded(model, split) for split in (task.retain, task.forget))
         direction, others = _ridge(forgotten, z), model.head(forgotten)
         others[:, list(task.forgotten)] = -torch.inf
         needed = others.amax(dim=1) - forgotten @ direction
