@@ -190,7 +190,7 @@ class Auditor:
     Args:
         original: The model before unlearning.
         reference: A model retrained without the forget set, or a list of them, which shows how much retrainings
-            differ; three to five are recommended. `"proxy:0.15"` trains one on that fraction of the retained data,
+            differ; five are recommended. `"proxy:0.15"` trains one on that fraction of the retained data,
             `"proxy:0.15x3"` three. None leaves Original and a network with random weights to compare with.
         task: The data and the forget set; needed for models, not for what was saved of them.
         rules: The lines that the verdict draws; `Rules()` by default.

@@ -50,7 +50,7 @@ def audit(
     reference: Annotated[
         list[str] | None,
         opt.models(
-            "Checkpoint of a model retrained without the forgotten data. Repeat 3 to 5 times, or give a "
+            "Checkpoint of a model retrained without the forgotten data. Repeat five times, or give a "
             "directory. Or proxy:0.15, which trains one on that fraction of the retained data, "
             "proxy:0.15x3, which trains three, or none.",
             metavar="FILE",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from residua.compare.accuracies import ain, aus, average_gap, class_changes, gaps, guards, relearn_time
-from residua.compare.agreement import Likeness, Witness, likeness, witness
+from residua.compare.agreement import Caveat, Likeness, Witness, likeness, odd_references, witness
 from residua.compare.distance import cka, linear_cka, weight_distance
 from residua.compare.divergence import divergences, jsd, jsd_paper, zrf
 from residua.compare.information import IDI, Excess, check_comparable, excess, idi, order
@@ -14,6 +14,7 @@ from residua.compare.three_samples import ThreeSample, three_sample
 from residua.compare.verdicts import Findings, Loss, Rules, Verdict, accuracy_loss, verdict
 
 __all__ = [
+    "Caveat",
     "Chance",
     "Excess",
     "Findings",
@@ -50,6 +51,7 @@ __all__ = [
     "linear_cka",
     "mean_curve",
     "metrics",
+    "odd_references",
     "observations",
     "order",
     "readings_of",

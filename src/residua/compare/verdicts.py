@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from residua.compare.agreement import Likeness, Witness
+from residua.compare.agreement import Caveat, Likeness, Witness
 from residua.compare.information import IDI
 from residua.compare.references import Inside
 from residua.compare.three_samples import Side, ThreeSample
@@ -24,7 +24,7 @@ Knows = Literal["more", "less", "within"]
 Keeps = Literal["lost", "kept"]
 
 WORDS: dict[Word, str] = {
-    "FORGOTTEN": "Like a retrained model, inside and outside",
+    "FORGOTTEN": "Nothing found by these critics on these images",
     "SHALLOW": "It no longer says it but still knows it",
     "NOT_FORGOTTEN": "It still knows what was to be forgotten",
     "OVER_UNLEARNED": "It knows less than a model that never saw the data",
@@ -40,10 +40,11 @@ VERDICT_READINGS = {
 # Readings beside the verdict of models whose weights are there; what is lacking is named.
 EXTRA_READINGS = ("class-accuracy", "mia", "weights", "recovery", "probe")
 # Tolerated distance of IDI from 0, where nothing else is declared: half of the way to Original where one reference
-# cannot show its variance, half of that where several do.
-ONE_REFERENCE, SEVERAL_REFERENCES = 0.5, 0.25
+# cannot show its variance, half of that where several do. docs/verdict.md has its operating characteristics, by which it
+# was chosen together with the number of references.
+ONE_REFERENCE, SEVERAL_REFERENCES, RECOMMENDED = 0.5, 0.25, 5
 MORE_REFERENCES = (
-    "more references: repeat --reference FILE for three to five retrained models, or --reference proxy:0.15x3"
+    "more references: repeat --reference FILE for five retrained models, or --reference proxy:0.15x5"
 )
 
 
@@ -52,9 +53,8 @@ class Rules:
     """The lines that the verdict draws; all of them are visible settings.
 
     Args:
-        margin: Tolerated IDI, declared before the audit; None stands for 0.25, and for 0.5 with one reference, where
-            it has to cover the unknown variation between retrainings. Differences between retrainings are always
-            tolerated.
+        margin: Tolerated IDI, declared before the audit: the whole interval has to be within it. None stands for 0.25,
+            and for 0.5 with one reference, where it has to cover the unknown variation between retrainings.
         floor_margin: Without a reference, 0 is a network with random weights, and only models this close to Original
             or to 0 can be named.
         level: Significance level of each one-sided test of outputs.
@@ -132,6 +132,8 @@ class _Evidence:
     loss: Loss | None
     likeness: Likeness | None
     contradicted: tuple[Witness, ...]
+    idle: tuple[Witness, ...]
+    caveats: tuple[Caveat, ...]
     against: Against
     where: Knows | None
     rules: Rules
@@ -144,6 +146,7 @@ def verdict(
     loss: Loss | None,
     likeness: Likeness | None = None,
     witnesses: Sequence[Witness] = (),
+    caveats: Sequence[Caveat] = (),
     against: Against = "model",
     rules: Rules | None = None,
 ) -> Verdict:
@@ -156,8 +159,8 @@ def verdict(
         3. SHALLOW          it knows more than the references and the tolerance, though outputs are like or closer to theirs
            NOT_FORGOTTEN    the same, and outputs do not tell
         4. OVER_UNLEARNED   it knows less than the references, beyond the tolerance, in every part; no witness contradicts
-        5. FORGOTTEN        IDI and every part of it within the margin, no witness contradicts, outputs like the
-                            references', utility kept
+        5. FORGOTTEN        IDI and every part of it within the tolerance, no witness contradicts, no caveat bars it,
+                            outputs like the references', utility kept
         6. UNDETERMINED     otherwise
 
     "More", "less" and "within" are said of the whole interval: each is a test, and where the
@@ -171,6 +174,7 @@ def verdict(
         loss: Lost test accuracy (`accuracy_loss`).
         likeness: Outputs on the forget set beside the references'.
         witnesses: Attacks on the encoder, which can contradict a model that would pass.
+        caveats: Findings about models and references that the first line names.
         against: Kind of reference.
         rules: The lines that are drawn; `Rules()` by default.
     """
@@ -178,7 +182,8 @@ def verdict(
     side = side_of(outputs, rules)
     where = _where(inside, against, rules)
     contradicted = tuple(each for each in witnesses if inside and each.contradicts(inside.tolerance))
-    known = where if where == "more" or not contradicted else None
+    barred = bool(contradicted) or any(each.bars for each in caveats)
+    known = where if where == "more" or not barred else None
     found = Findings(_says(side, likeness), known, _keeps(loss, rules))
     word: Word
     if found.keeps == "lost":
@@ -193,7 +198,10 @@ def verdict(
         word = "FORGOTTEN"
     else:
         word = "UNDETERMINED"
-    evidence = _Evidence(inside, outputs, side, loss, likeness, contradicted, against, where, rules)
+    idle = tuple(each for each in witnesses if inside and not each.assessed(inside.tolerance))
+    evidence = _Evidence(
+        inside, outputs, side, loss, likeness, contradicted, idle, tuple(caveats), against, where, rules
+    )
     to_do = _remedies(evidence) if word == "UNDETERMINED" else ()
     return Verdict(word, found, _three_lines(word, evidence, to_do), _limits(evidence), to_do)
 
@@ -269,7 +277,7 @@ def _three_lines(word: Word, evidence: _Evidence, remedies: tuple[str, ...]) -> 
     """Three lines that somebody who is not an engineer can read."""
     sure = [_margin(evidence), _outputs(evidence), _attacks(evidence), _loss(evidence.loss, evidence)]
     lines = [
-        f"{WORDS[word]}: {_inside(evidence)}.",
+        " ".join([f"{WORDS[word]}: {_inside(evidence)}.", *(f"{each.text}." for each in evidence.caveats)]),
         f"How sure: {'; '.join(part for part in sure if part)}.",
         f"Not shown: {_limits(evidence)[0]}",
     ]
@@ -322,11 +330,13 @@ def _margin(evidence: _Evidence) -> str:
     text = {
         "more": f"the interval is above the tolerance of {inside.tolerance:g}",
         "less": f"the interval is below minus the tolerance of {inside.tolerance:g}",
-        "within": f"the interval is within the margin of {inside.margin:.2g}",
-    }.get(evidence.where or "", f"the interval is not within the margin of {inside.margin:.2g}")
+        "within": f"the interval is within the tolerance of {inside.tolerance:g}",
+    }.get(evidence.where or "", f"the interval is not within the tolerance of {inside.tolerance:g}")
     if evidence.where is None and inside.outside:
         parts = (f"{name} {inside.parts[name].value:.2f}" for name in inside.outside)
-        text = f"not within the margin of {inside.margin:.2g}: {', '.join(parts)}"
+        text = f"not within the tolerance of {inside.tolerance:g}: {', '.join(parts)}"
+    weak = [name for name, part in inside.parts.items() if not part.powerful]
+    text += f"; without power: {', '.join(weak)}" if weak else ""
     if evidence.where == "more" and (inside.low or 0.0) <= inside.tolerance:
         text = (
             f"the IDI of single blocks, or of unseen images, is above the tolerance of {inside.tolerance:g}"
@@ -372,11 +382,15 @@ def _errors(like: Likeness) -> str:
 
 
 def _attacks(evidence: _Evidence) -> str:
-    """Attacks on the encoder that regain clearly more than from a retrained model."""
-    return "; ".join(
+    """Attacks on the encoder that regain clearly more than from a retrained model, and those without power."""
+    texts = [
         f"{_attack(each.name)} regains {each.value:.2f} of what it regains from Original ({each.low:.2f} to {each.high:.2f})"
         for each in evidence.contradicted
-    )
+    ]
+    if evidence.idle:
+        idle = ", ".join(f"{each.name} (half-width {each.half:.2f})" for each in evidence.idle)
+        texts.append(f"not assessed for want of power: {idle}")
+    return "; ".join(texts)
 
 
 def _attack(name: str) -> str:
@@ -395,8 +409,8 @@ def _loss(loss: Loss | None, evidence: _Evidence) -> str:
 def _limits(evidence: _Evidence) -> tuple[str, ...]:
     """Limits of the evidence; the first is the third line."""
     texts = [
-        "Only these models, samples and critics were tested; another attack may find what they did not, and copies or "
-        "backups were not looked at."
+        "Only these models, images and critics were tested, and references and Original were trusted; triggers and other "
+        "inputs, keyed codes, weights and bits that no input uses, copies and backups were not looked at."
     ]
     inside = evidence.inside
     if inside is None:
@@ -435,14 +449,8 @@ def _remedies(evidence: _Evidence) -> tuple[str, ...]:
         )
     elif inside.idi.value is None:
         texts.append("more data, or --restarts 3: Original does not clearly know more than the references")
-    elif evidence.where != "within" and inside.references < 5:
-        texts.append(MORE_REFERENCES)
-    elif not inside.margin < 1:
-        texts.append(
-            "references that were trained longer: these differ from each other as much as from Original"
-        )
     elif evidence.where != "within":
-        texts.append("more data of what was to be forgotten, or --margin if more may be kept")
+        texts += _tolerances(inside)
     if inside is not None and likeness is None:
         texts.append("outputs with their labels: --outputs")
     elif likeness is not None and not likeness.like:
@@ -454,6 +462,26 @@ def _remedies(evidence: _Evidence) -> tuple[str, ...]:
     elif loss is not None and loss.high >= evidence.rules.utility >= loss.low:
         texts.append("more test data")
     return tuple(texts) or ("a closer look at what contradicts: residua measure",)
+
+
+def _tolerances(inside: Inside) -> list[str]:
+    """The number of references that would do, and the tolerance at which this audit could clear."""
+    texts = []
+    if inside.references == 1:
+        texts.append(MORE_REFERENCES)
+    elif inside.enough:
+        texts.append(
+            f"{inside.enough} references in all, if IDI and their spread stay (repeat --reference FILE)"
+        )
+    else:
+        texts.append(
+            f"more data of what was to be forgotten: at {inside.tolerance:g} no number of references would do"
+        )
+    at = inside.clears_at
+    if at is not None and at < 1:
+        # Rounded up, since at the rounded value the interval has to be within it.
+        texts.append(f"a tolerance of {math.ceil(100 * at) / 100:.2f}, declared beforehand (--margin)")
+    return texts
 
 
 def _p(p: float) -> str:
