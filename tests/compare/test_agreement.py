@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from residua.compare import jsd, likeness, odd_references, witness
+from residua.compare import Witness, jsd, likeness, odd_references, structure_caveats, witness
 from residua.compare.agreement import LEAST_JSD, typical_distances
+from residua.readings import Reading
 
 LIMITS = {"tolerance": 0.25, "most": 0.05, "divergence": 1.5}
 
@@ -77,8 +78,6 @@ def test_a_witness_is_rescaled_with_the_error_of_two_fractions_and_of_retraining
     ("half", "value", "assessed"), [(0.2, 0.0, True), (0.3, 0.0, False), (0.3, 0.6, True), (1.4, 0.9, False)]
 )
 def test_a_witness_without_power_was_not_assessed(half, value, assessed):
-    from residua.compare import Witness
-
     seen = Witness("recovery", value, value - half, value + half)
     assert seen.assessed(0.25) == assessed
     assert seen.contradicts(0.25) == (value - half > 0.25)
@@ -96,3 +95,45 @@ def test_a_reference_unlike_the_others_is_named_with_the_difference():
     assert odd_references({"TA": [0.9, 0.5]}, answers(0.5, 0.9), (0.5, -0.5), **LIMITS) == [], (
         "of two, neither"
     )
+
+
+def made(
+    dead: float = 0.1, apart: float = 1e-5, digest: int = 0, linear=(0, 0), weightless=(0, 0), headless=False
+):
+    arrays = {"digest": np.full(32, digest, np.uint8), "linear": np.array(linear, bool)}
+    arrays |= {"weightless": np.array(weightless, bool), "headless": np.array([headless])}
+    return Reading({"dead": dead, "inconsistency": apart}, arrays)
+
+
+@pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        ({}, None),
+        ({"dead": 0.149}, None),
+        ({"dead": 0.151}, "15.1 % of its channels never vary, at most 10.0 % of the others'"),
+        ({"apart": 1e-3}, None),
+        ({"apart": 1.1e-3}, "depend on how it is asked"),
+        ({"digest": 1}, "Its structure is not Original's (--allow-structure REASON admits that)"),
+    ],
+)
+def test_what_the_make_of_a_model_shows_bars_forgotten(own, words):
+    found = structure_caveats(made(**own), made(), [made(dead=0.05)], "")
+    assert [each.bars for each in found] == ([True] if words else [])
+    assert all(words in each.text for each in found)
+
+
+def test_what_is_usual_among_the_others_is_no_finding():
+    assert structure_caveats(made(apart=0.05, dead=0.4), made(apart=0.006), [made(dead=0.36)], "") == []
+    ((caveat),) = structure_caveats(made(digest=1), made(), [], "pruned by its owner")
+    assert not caveat.bars
+    assert "allowed because: pruned by its owner" in caveat.text
+
+
+def test_cuts_that_add_nothing_are_named():
+    odd = made(linear=(0, 1), weightless=(1, 0), headless=True)
+    texts = [each.text for each in structure_caveats(odd, odd, [], "")]
+    assert texts == [
+        "Block 2 is a linear map of the one before, so its reading adds nothing",
+        "Block 1 has no weights, so its reading adds nothing",
+        "The last block gives the logits, so IDI reads answers; cut before them",
+    ]

@@ -12,7 +12,7 @@ import numpy as np
 from residua.compare.accuracies import standard_error
 from residua.compare.divergence import jsd
 from residua.compare.references import chance
-from residua.readings import Z95
+from residua.readings import Z95, Reading
 
 # Prior standard deviations between retrained models: of UA, and of a rescaled attack on the encoder.
 PRIOR_UA, PRIOR_WITNESS = 0.01, 0.08
@@ -28,7 +28,7 @@ class Likeness:
     Original or the scatter of retrained models, and never more than the declared tolerance. `half` is the half-width of
     the gap's 95 % interval. `jsd` is the median divergence from the references, and may be `jsd_allowed`: so many times
     what a typical reference's is from the others, which one odd reference does not move; both are None with one reference.
-    `perturbed` is the same of slightly changed images.
+    `perturbed` is the same of images with noise, and its own `perturbed` that of moved images.
     """
 
     ua: float
@@ -186,3 +186,43 @@ def witness(
         known = chance([(each - expected) / gain for each in references], PRIOR_WITNESS)
         half = known.quantile(0.975) * known.error(error)
     return Witness(name, value, value - half, value + half)
+
+
+# Channels that never vary beyond the references' fraction, and differences between ways of asking beyond rounding.
+MORE_DEAD, ROUNDING, TIMES = 0.05, 1e-3, 10.0
+
+
+def structure_caveats(
+    unlearned: Reading, original: Reading, references: Sequence[Reading], allowed: str
+) -> list[Caveat]:
+    """What the make of the models says, from readings of `measure.Structure`.
+
+    Args:
+        unlearned: Reading of the audited model.
+        original: Reading of the model before unlearning.
+        references: Readings of the references.
+        allowed: Reason why the structure may be another than Original's; empty if it may not.
+    """
+    found = []
+    if not np.array_equal(unlearned.arrays["digest"], original.arrays["digest"]):
+        why = f", allowed because: {allowed}" if allowed else " (--allow-structure REASON admits that)"
+        found.append(Caveat(f"Its structure is not Original's{why}", bars=not allowed))
+    theirs = [original, *references]
+    dead, most = unlearned.values["dead"], max(each.values["dead"] for each in theirs)
+    if dead - most > MORE_DEAD:
+        shares = f"{100 * dead:.1f} % of its channels never vary, at most {100 * most:.1f} % of the others'"
+        found.append(Caveat(f"{shares}: something may be switched off", bars=True))
+    apart, usual = unlearned.values["inconsistency"], max(each.values["inconsistency"] for each in theirs)
+    if apart > max(ROUNDING, TIMES * usual):
+        found.append(
+            Caveat(
+                f"Its answers depend on how it is asked (differences of {apart:.2g}, the others' {usual:.2g})",
+                bars=True,
+            )
+        )
+    for name, words in (("linear", "is a linear map of the one before"), ("weightless", "has no weights")):
+        blocks = np.flatnonzero(original.arrays[name]) + 1
+        found += [Caveat(f"Block {block} {words}, so its reading adds nothing") for block in blocks]
+    if original.arrays["headless"][0]:
+        found.append(Caveat("The last block gives the logits, so IDI reads answers; cut before them"))
+    return found

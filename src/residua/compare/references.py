@@ -152,8 +152,8 @@ class Inside:
         if self.low is None or self.idi.value is None:
             return False
         surplus = max((self.idi.positive or self.idi.value) - self.idi.value, 0.0)
-        unseen = self.parts.get(UNSEEN)
-        return self.low + surplus > self.tolerance or (unseen is not None and unseen.low > self.tolerance)
+        others = (self.parts[name].low for name in (UNSEEN, MOVED) if name in self.parts)
+        return self.low + surplus > self.tolerance or any(low > self.tolerance for low in others)
 
     @property
     def knows_less(self) -> bool:
@@ -197,7 +197,7 @@ class Inside:
         return None
 
 
-UNSEEN = "unseen images"
+UNSEEN, MOVED = "unseen images", "moved images"
 POSITIVE = "sum of the blocks above 0"
 
 

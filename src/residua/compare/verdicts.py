@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from residua.compare.agreement import Caveat, Likeness, Witness
@@ -38,7 +38,7 @@ VERDICT_READINGS = {
     "outputs": ("accuracy", "outputs"),
 }
 # Readings beside the verdict of models whose weights are there; what is lacking is named.
-EXTRA_READINGS = ("class-accuracy", "mia", "weights", "recovery", "probe")
+EXTRA_READINGS = ("structure", "moved", "class-accuracy", "mia", "log-odds", "weights", "recovery", "probe")
 # Tolerated distance of IDI from 0, where nothing else is declared: half of the way to Original where one reference
 # cannot show its variance, half of that where several do. docs/verdict.md has its operating characteristics, by which it
 # was chosen together with the number of references.
@@ -61,6 +61,7 @@ class Rules:
         utility: Largest tolerated drop in test accuracy (0 to 1).
         outputs: Largest tolerated distance of UA from the references' mean (0 to 1).
         divergence: Largest tolerated JSD from the references, in units of the JSD between references.
+        structure: Reason why the model may have another structure than Original; empty if it may not.
     """
 
     margin: float | None = None
@@ -69,6 +70,7 @@ class Rules:
     utility: float = 0.10
     outputs: float = 0.05
     divergence: float = 1.5
+    structure: str = ""
 
     def __post_init__(self) -> None:
         # A margin of 1 would let Original itself pass.
@@ -134,6 +136,7 @@ class _Evidence:
     contradicted: tuple[Witness, ...]
     idle: tuple[Witness, ...]
     caveats: tuple[Caveat, ...]
+    canonical: bool
     against: Against
     where: Knows | None
     rules: Rules
@@ -147,12 +150,11 @@ def verdict(
     likeness: Likeness | None = None,
     witnesses: Sequence[Witness] = (),
     caveats: Sequence[Caveat] = (),
+    canonical: bool = False,
     against: Against = "model",
     rules: Rules | None = None,
 ) -> Verdict:
-    """The verdict on one model. None stands for what was not assessed.
-
-    In this order, and the first that holds:
+    """The verdict on one model: the first of these that holds. None stands for what was not assessed.
 
         1. UTILITY_LOST     test accuracy has fallen by more than `utility`
         2. NOT_FORGOTTEN    outputs are closer to Original's, or it still answers what a retrained model would not
@@ -163,20 +165,17 @@ def verdict(
                             outputs like the references', utility kept
         6. UNDETERMINED     otherwise
 
-    "More", "less" and "within" are said of the whole interval: each is a test, and where the
-    interval crosses a line nothing is said. So FORGOTTEN needs positive findings, and is never what is left
-    when no difference was found.
+    "More", "less" and "within" are said of the whole interval; where it crosses a line nothing is said. So FORGOTTEN
+    needs positive findings, and is never what is left when no difference was found.
 
     Args:
         inside: IDI against the references or, with `against="none"`, against a network with random weights.
-        outputs: Three-sample test of outputs; without a reference, the side of the accuracy on the forget set
-            (`forget_accuracy_side`), or "neither".
+        outputs: Three-sample test of outputs; without a reference, `forget_accuracy_side` or "neither".
         loss: Lost test accuracy (`accuracy_loss`).
         likeness: Outputs on the forget set beside the references'.
-        witnesses: Attacks on the encoder, which can contradict a model that would pass.
-        caveats: Findings about models and references that the first line names.
-        against: Kind of reference.
-        rules: The lines that are drawn; `Rules()` by default.
+        witnesses, caveats: Attacks that can contradict, and findings about the models that the first line names.
+        canonical: The audited weights are in canonical form (`audits.releasing`).
+        against, rules: Kind of reference, and the lines that are drawn; `Rules()` by default.
     """
     rules = rules or Rules()
     side = side_of(outputs, rules)
@@ -185,25 +184,36 @@ def verdict(
     barred = bool(contradicted) or any(each.bars for each in caveats)
     known = where if where == "more" or not barred else None
     found = Findings(_says(side, likeness), known, _keeps(loss, rules))
-    word: Word
-    if found.keeps == "lost":
-        word = "UTILITY_LOST"
-    elif found.says in ("answers", "original"):
-        word = "NOT_FORGOTTEN"
-    elif found.knows == "more":
-        word = "SHALLOW" if side == "reference" or found.says == "like" else "NOT_FORGOTTEN"
-    elif found.knows == "less":
-        word = "OVER_UNLEARNED"
-    elif found == Findings("like", "within", "kept"):
-        word = "FORGOTTEN"
-    else:
-        word = "UNDETERMINED"
+    word = _word(found, side)
     idle = tuple(each for each in witnesses if inside and not each.assessed(inside.tolerance))
     evidence = _Evidence(
-        inside, outputs, side, loss, likeness, contradicted, idle, tuple(caveats), against, where, rules
+        inside,
+        outputs,
+        side,
+        loss,
+        likeness,
+        contradicted,
+        idle,
+        tuple(caveats),
+        canonical,
+        against,
+        where,
+        rules,
     )
     to_do = _remedies(evidence) if word == "UNDETERMINED" else ()
     return Verdict(word, found, _three_lines(word, evidence, to_do), _limits(evidence), to_do)
+
+
+def _word(found: Findings, side: Side | None) -> Word:
+    if found.keeps == "lost":
+        return "UTILITY_LOST"
+    if found.says in ("answers", "original"):
+        return "NOT_FORGOTTEN"
+    if found.knows == "more":
+        return "SHALLOW" if side == "reference" or found.says == "like" else "NOT_FORGOTTEN"
+    if found.knows == "less":
+        return "OVER_UNLEARNED"
+    return "FORGOTTEN" if found == Findings("like", "within", "kept") else "UNDETERMINED"
 
 
 def _says(side: Side | None, likeness: Likeness | None) -> Says | None:
@@ -372,8 +382,13 @@ def _outputs(evidence: _Evidence) -> str:
     if like is not None:
         divergence = "" if like.jsd is None else f", JSD {like.jsd:.3f} (limit {like.jsd_allowed:.3f})"
         texts.append(f"{_errors(like)}{divergence}, {'consistent' if like.like else 'inconsistent'}")
-        if like.perturbed is not None and not like.perturbed.like:
-            texts.append(f"with a little noise on the images, {_errors(like.perturbed)}")
+        moved = like.perturbed.perturbed if like.perturbed else None
+        for words, other in (
+            ("with a little noise on the images", like.perturbed),
+            ("on moved images", moved),
+        ):
+            if other is not None and not replace(other, perturbed=None).like:
+                texts.append(f"{words}, {_errors(other)}")
     return "; ".join(texts) or "outputs: not assessed"
 
 
@@ -410,7 +425,8 @@ def _limits(evidence: _Evidence) -> tuple[str, ...]:
     """Limits of the evidence; the first is the third line."""
     texts = [
         "Only these models, images and critics were tested, and references and Original were trusted; triggers and other "
-        "inputs, keyed codes, weights and bits that no input uses, copies and backups were not looked at."
+        f"inputs, keyed codes,{'' if evidence.canonical else ' weights and bits that no input uses,'} copies and backups "
+        "were not looked at."
     ]
     inside = evidence.inside
     if inside is None:

@@ -32,12 +32,15 @@ from residua.compare import (
     mean_curve,
     metrics,
     odd_references,
+    offline_attacks,
     readings_of,
+    structure_caveats,
     three_sample,
     verdict,
     witness,
 )
 from residua.compare.accuracies import standard_error
+from residua.compare.references import MOVED, Part
 from residua.compare.three_samples import FEWEST, Side
 from residua.compare.verdicts import EXTRA_READINGS, Against, Word, against_random, forget_accuracy_side
 from residua.errors import InputError
@@ -159,12 +162,15 @@ def audit_report(
     outputs = forget_side(read, task) if against == "none" else tests.get("outputs")
     result = verdict(
         inside=inside, outputs=outputs, loss=loss, likeness=like, witnesses=seen, caveats=caveats, against=against,
-        rules=rules,
+        rules=rules, canonical=_canonical(read),
     )  # fmt: skip
     others = {role: read[role] for role in ("original", "reference") if role in read}
     all_metrics = {
         role: metrics(readings, **others, index=index_of(role, inside)) for role, readings in read.items()
     }
+    for role, found in _offline(read).items():
+        both = all_metrics[role]
+        all_metrics[role] = Reading({**both.values, **found.values}, notes={**both.notes, **found.notes})
     return AuditReport(
         verdict=result.word,
         findings=result.findings,
@@ -364,10 +370,42 @@ def find_inside(read: Readings, task: TaskFacts, rules: Rules) -> Inside | None:
             tolerance=rules.tolerance(len(rest)),
             unseen=task.scenario == "class",
         )
+    if zeros and (moved := _moved(read, rules)) is not None:
+        found = dataclasses.replace(found, parts=found.parts | {MOVED: moved})
     # Warnings of the curves: critics that were still gaining, or had too few samples.
     named = zip(("unlearned", "original", *(zeros or ["random"])), (unlearned, original, *rest), strict=True)
     notes = (f"{role_name(role)}: {note}." for role, curve in named for note in curve.notes.values())
     return dataclasses.replace(found, notes=tuple(notes))
+
+
+def _moved(read: Readings, rules: Rules) -> Part | None:
+    """IDI of linear critics of the last block on moved images; None where one of the models was not read so."""
+    zeros = references_in(read)
+    kept = [read[role].get("moved") for role in ("unlearned", "original", *zeros)]
+    curves = [Curve({}, each.arrays, each.about) for each in kept if each is not None]
+    if len(curves) < len(kept):
+        return None
+    u, o, *rest = curves
+    tolerance = rules.tolerance(len(rest))
+    found = inside(u, original=o, references=rest, tolerance=tolerance, unseen=False)
+    if found.idi.value is None or found.low is None or found.high is None:
+        return None
+    return Part(found.idi.value, found.low, found.high, tolerance, two_sided=True)
+
+
+def _canonical(read: Readings) -> bool:
+    reading = read["unlearned"].get("structure")
+    return reading is not None and bool(reading.arrays["canonical"][0])
+
+
+def _offline(read: Readings) -> dict[str, Reading]:
+    """Offline attacks by the references on the unlearned model and on Original, where all have log-odds."""
+    zeros = references_in(read)
+    theirs = [read[role]["log-odds"] for role in zeros if "log-odds" in read[role]]
+    if not zeros or len(theirs) < len(zeros):
+        return {}
+    roles = [role for role in ("unlearned", "original") if "log-odds" in read[role]]
+    return {role: offline_attacks(read[role]["log-odds"], theirs) for role in roles}
 
 
 def find_excess(read: Readings, task: TaskFacts) -> Excess | None:
@@ -455,6 +493,9 @@ def find_likeness(read: Readings, task: TaskFacts, rules: Rules) -> Likeness | N
     if again is None:
         return plain
     perturbed = compare(again[0], original=again[1], references=again[2:])
+    if (moved := _shares(read, "moved", "UA_moved")) is not None:
+        other = compare(moved[0], original=moved[1], references=moved[2:])
+        perturbed = dataclasses.replace(perturbed, perturbed=other)
     return dataclasses.replace(plain, perturbed=perturbed)
 
 
@@ -526,6 +567,10 @@ def find_caveats(read: Readings, task: TaskFacts, rules: Rules, found: Inside | 
                 f"Original memorised: its surplus on unseen images is {unit}, so a residue looks smaller than it is"
             )
         )
+    made = [read[role].get("structure") for role in ("unlearned", "original", *zeros)]
+    if made[0] is not None and made[1] is not None:
+        others = [each for each in made[2:] if each is not None]
+        named += structure_caveats(made[0], made[1], others, rules.structure)
     return named
 
 
