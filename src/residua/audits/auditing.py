@@ -20,7 +20,7 @@ from residua.errors import InputError
 from residua.files import check_place, write_atomically
 from residua.measure import MEASURES, InformationCurve, Measure
 from residua.measure.measuring import measured
-from residua.models.classifier import Classifier, weights_digest
+from residua.models.classifier import Classifier, check_redrawn, weights_digest
 from residua.progress import about, tell
 from residua.record import ProxyFacts, Record, TaskFacts, describe
 from residua.report.audit import AuditReport, audit_report
@@ -267,6 +267,8 @@ class Auditor:
         self.check(unlearned)
         task, fixed, proxy = self._ready()
         read = {"unlearned": cast(Classifier, unlearned)} | fixed
+        for model in read.values() if self.curve.family in ("stack", "network") else ():
+            check_redrawn(model.after(0))
         needed = (self.curve, *VERDICT_MEASURES)  # the curve's pass serves the others
         left = None if self.budget is None else self.budget - (time.perf_counter() - start)
         self._kept.pop("unlearned", None)
