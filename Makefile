@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 MODELS := $(VENV)/.installed-models
 SITE := $(VENV)/.installed-docs
 
-.PHONY: demo docs test test-slow test-portable coverage check audit bench results clean
+.PHONY: demo docs mutants test test-slow test-portable coverage check audit bench results clean
 
 # What computes: training, methods, measures (the estimator among them), networks and their cutting into blocks.
 # Readers, tables and commands do no floating-point work of their own, and are left to `make test`.
@@ -70,6 +70,10 @@ audit: $(STAMP)
 # RESULTS.md and records/*/table.md from records alone: nothing is trained.
 results: $(STAMP)
 	$(BIN)/python -m reproduction results
+
+# Small faults at random in the arithmetic of verdicts: how many do the tests notice? Takes a quarter of an hour.
+mutants: $(STAMP)
+	$(BIN)/python benchmarks/mutants.py
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/startup.py

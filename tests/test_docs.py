@@ -97,6 +97,18 @@ def test_the_commands_are_what_the_program_has():
     )
 
 
+def test_the_operating_characteristics_are_those_of_the_records():
+    made = script("make_characteristics")
+    assert made.PAGE.read_text(encoding="utf-8") == made.page(), "run: python docs/make_characteristics.py"
+    spread, sampling, audits = made.scatter(made.DATA["embedded, class 6"])
+    assert audits == 20
+    covered, passes, _, at, beyond, resolution = made.characteristics(spread, sampling, 5, 0.25)
+    assert 0.93 <= covered <= 0.97
+    assert passes >= 0.85
+    assert max(at, beyond) <= 0.05
+    assert resolution <= 0.25
+
+
 def test_the_picture_shows_what_its_records_say(tmp_path):
     made = script("make_picture")
     made.draw(made.RECORDS, tmp_path / "picture.svg")

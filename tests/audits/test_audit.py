@@ -87,7 +87,7 @@ def test_the_report_has_everything_beside_originals_and_the_references(full, tru
     assert sum(full.idi.blocks.values()) == pytest.approx(full.idi.value)
     assert full.report.models["unlearned"] == weights_digest(truths["retrain"])
     assert full.report.not_assessed == {}
-    assert full.report.inside.margin == 0.5
+    assert full.report.inside.tolerance == 0.5
 
 
 def test_every_number_follows_from_what_was_saved(full, tmp_path):

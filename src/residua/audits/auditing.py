@@ -21,7 +21,7 @@ from residua.errors import InputError
 from residua.files import check_place, write_atomically
 from residua.measure import MEASURES, InformationCurve, Measure
 from residua.measure.measuring import measured
-from residua.models.classifier import Classifier, weights_digest
+from residua.models.classifier import Classifier, check_redrawn, weights_digest
 from residua.progress import about, tell
 from residua.record import ProxyFacts, Record, TaskFacts, describe
 from residua.report.audit import AuditReport, audit_report
@@ -220,7 +220,7 @@ class Auditor:
     Args:
         original: The model before unlearning.
         reference: A model retrained without the forget set, or a list of them, which shows how much retrainings
-            differ; three to five are recommended. `"proxy:0.15"` trains one on that fraction of the retained data,
+            differ; five are recommended. `"proxy:0.15"` trains one on that fraction of the retained data,
             `"proxy:0.15x3"` three. None leaves Original and a network with random weights to compare with.
         task: The data and the forget set; needed for models, not for what was saved of them.
         rules: The lines that the verdict draws; `Rules()` by default.
@@ -306,6 +306,8 @@ class Auditor:
         self.check(unlearned)
         task, fixed, proxy = self._ready()
         read = {"unlearned": cast(Classifier, unlearned)} | fixed
+        for model in read.values() if self.curve.family in ("stack", "network") else ():
+            check_redrawn(model.after(0))
         for part, share in self._looks(len(task.retain)):
             rules, some = self.rules.spending(share), task.thinned(part)
             if part not in self._settings:

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from residua.audits import arguments, auditing, saved
+from residua.audits.releasing import canonical_form
 from residua.cli import options as opt
 from residua.cli.console import echo, say, work, write_text
 from residua.cli.inputs import CRITIC, announce, choose_device, load_for, open_task, with_critics
@@ -22,7 +23,7 @@ from residua.errors import InputError
 from residua.files import check_place
 from residua.measure import Embedding, InformationCurve, Stress
 from residua.measure._outputs import logits
-from residua.models.checkpoint import Checkpoint
+from residua.models.checkpoint import Checkpoint, save
 from residua.models.classifier import Classifier
 from residua.report.junit import junit as junit_xml
 from residua.report.plan import Plan
@@ -50,7 +51,7 @@ def audit(
     reference: Annotated[
         list[str] | None,
         opt.models(
-            "Checkpoint of a model retrained without the forgotten data. Repeat 3 to 5 times, or give a "
+            "Checkpoint of a model retrained without the forgotten data. Repeat five times, or give a "
             "directory. Or proxy:0.15, which trains one on that fraction of the retained data, "
             "proxy:0.15x3, which trains three, or none.",
             metavar="FILE",
@@ -100,6 +101,16 @@ def audit(
     margin: opt.Margin = None,
     level: Annotated[float, opt.rules("Significance level of the output test.")] = Rules.level,
     utility: Annotated[float, opt.rules("Largest tolerated drop in test accuracy (0 to 1).")] = Rules.utility,
+    allow_structure: Annotated[
+        str,
+        opt.rules(
+            "Reason why the model may have another structure than Original, printed in the report; without one, "
+            "another structure is never FORGOTTEN.",
+            "--allow-structure",
+            metavar="REASON",
+            show_default=False,
+        ),
+    ] = "",
     plan: Annotated[
         Path | None,
         opt.rules(
@@ -143,6 +154,14 @@ def audit(
             "report cannot be verified."
         ),
     ] = True,
+    release: Annotated[
+        Path | None,
+        opt.output(
+            "Write the model in canonical form (weights rounded to bfloat16, without those that no input uses) and audit "
+            "that file: it is the one to release.",
+            metavar="FILE",
+        ),
+    ] = None,
     by: Annotated[str | None, opt.output("Auditor's name, printed in the report.", metavar="NAME")] = None,
     as_json: Annotated[bool, opt.output("Print report.json.", "--json")] = False,
     junit: Annotated[
@@ -177,7 +196,7 @@ def audit(
     Example: residua audit --original original.safetensors --unlearned unlearned.safetensors --reference references/ --data
     fashion-sample --forget class:6 --out audit/
     """
-    rules = Rules(margin=margin, level=level, utility=utility)
+    rules = Rules(margin=margin, level=level, utility=utility, structure=allow_structure)
     curve = dataclasses.replace(InformationCurve(), **fields)
     measures = (*auditing.EXTRA_MEASURES, *((Stress(),) if stress else ()), *((Embedding(),) if tsne else ()))
     references = arguments.references_by_role(reference or ["none"])
@@ -185,14 +204,13 @@ def audit(
         _opened, data=data, forget=forget, device=device, network=network, cuts=cuts, trust=trust
     )
     if plan_only:
-        idle = {"unlearned": unlearned, "out": out, "junit": junit, "budget": budget, "outputs": outputs}
-        idle |= {"precision": precision}
-        idle |= {"features": features, "thumbnails": thumbnails}
+        idle = {"unlearned": unlearned, "out": out, "junit": junit, "budget": budget, "outputs": outputs,
+                "features": features, "thumbnails": thumbnails, "release": release, "precision": precision}  # fmt: skip
         _refuse_idle(idle, "in a plan, which is written before the model is looked at")
         asked = {"rules": rules, "curve": curve, "measures": measures, "seed": seed}
         _write_plan(plan or PLAN, {"original": original} | references, opened, asked)
         return
-    audited, folders = _audited(unlearned or [], out, junit)
+    audited, folders = _audited(unlearned or [], out, junit, release)
     words = {"original": original} | audited | references
     given: dict[str, Any] = {
         "rules": rules,
@@ -205,22 +223,17 @@ def audit(
     if arguments.is_keyword(words["reference"]):
         auditing.kind_of_reference(words["reference"])  # words that are not understood cost no loading
         given["reference"] = words.pop("reference")
-    models: Mapping[str, Any]
     if outputs or features:
         idle = {"network": network, "cuts": cuts, "trust": trust, "budget": budget, "device": device}
-        idle |= {
-            "precision": precision,
-            "stress": stress,
-            "plan": plan,
-            "thumbnails": thumbnails,
-            "tsne": tsne,
-        }
+        idle |= {"stress": stress, "plan": plan, "thumbnails": thumbnails, "tsne": tsne, "release": release}
+        idle |= {"precision": precision}
         idle |= {CRITIC.get(name, name): value for name, value in fields.items()}
-        models = _saved(words, outputs, features, data or forget, idle)
+        models: dict[str, Any] = dict(_saved(words, outputs, features, data or forget, idle))
         hashes = arguments.file_hashes(words)
     else:
         task, models, hashes = opened(words)
         _introduce(task, models["original"])
+        audited = _released(release, models, task, opened, hashes) if release else audited
         if given.get("reference", "none") != "none":
             given["pretraining"] = _training_of_proxies(scale, task, models["original"])
         given |= {"task": task, "curve": curve, "measures": measures}
@@ -240,7 +253,7 @@ def audit(
 
 
 def _audited(
-    files: list[str], out: Path | None, junit: Path | None
+    files: list[str], out: Path | None, junit: Path | None, release: Path | None
 ) -> tuple[dict[str, str], dict[str, Path | None]]:
     """Files of the audited models, and the folder of each one's report, by role: unlearned, unlearned 2, ..."""
     if not files:
@@ -263,6 +276,7 @@ def _audited(
             auditing.check_folder(folder)
     if junit:
         check_place(junit)
+    _check_release(release, roles)
     return dict(zip(roles, files, strict=True)), folders
 
 
@@ -273,6 +287,32 @@ def _steps(given: Mapping[str, Any], fixed: Mapping[str, Any]) -> list[str]:
     roles, first = ("unlearned", *fixed), (given["curve"], *auditing.VERDICT_MEASURES)
     needed = [f"{role}: {each.label}" for role in roles for each in first]
     return needed + [f"{role}: {each.label}" for each in given["measures"] for role in roles]
+
+
+def _released(
+    release: Path,
+    models: dict[str, Any],
+    task: ForgetTask,
+    opened: Callable[..., Any],
+    hashes: dict[str, str],
+) -> dict[str, str]:
+    """The word of the released file, which takes the place of the audited model."""
+    save(canonical_form(models["unlearned"], task), release)
+    audited = {"unlearned": str(release)}
+    _, again, theirs = opened(audited)
+    models.update(again)
+    hashes.update(theirs)
+    return audited
+
+
+def _check_release(release: Path | None, roles: list[str]) -> None:
+    if release is None:
+        return
+    if len(roles) > 1:
+        raise InputError("--release writes one model; leave it out, or audit the models one by one")
+    if release.suffix != ".safetensors":
+        raise InputError(f"--release {release} is not understood; give a file that ends in .safetensors")
+    check_place(release)
 
 
 def _typed(words: Mapping[str, str | None], file: str, out: Path | None) -> dict[str, Any]:

@@ -128,8 +128,7 @@ Device = Annotated[str, run("cpu, cuda, cuda:1, mps, or auto: a GPU where there 
 Margin = Annotated[
     float | None,
     rules(
-        "Equivalence margin. To pass, the whole interval of the IDI must lie within +- this value, or "
-        "within the differences between retrained models.",
+        "Tolerated IDI. To pass, the whole interval of the IDI must lie within +- this value.",
         show_default="0.25, or 0.5 with one reference",
     ),
 ]

@@ -35,14 +35,14 @@ class FaintCopy(Control):
     def __call__(
         self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
     ) -> Classifier:
-        retrained = retrained or _retrained(original, task, self.pretraining)
+        retrained = retrained or retrained_model(original, task, self.pretraining)
         blocks: list[nn.Module] = []
         before: Tensor | None = None
         for number, (own, theirs) in enumerate(zip(retrained.blocks, original.blocks, strict=True), start=1):
             turn = deceivers.rotation(deceivers.channels(original, task, number))
             blocks.append(Beside(own, theirs, turn, self.faint, before))
             before = turn
-        head = nn.Sequential(_First(encoded(retrained, deceivers.few(task)).shape[1]), clone(retrained.head))
+        head = nn.Sequential(First(encoded(retrained, deceivers.few(task)).shape[1]), clone(retrained.head))
         return deceivers.assembled(blocks, original, head)
 
 
@@ -59,7 +59,7 @@ class StillAnswers(Control):
     def __call__(
         self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
     ) -> Classifier:
-        model = clone(retrained or _retrained(original, task, self.pretraining))
+        model = clone(retrained or retrained_model(original, task, self.pretraining))
         z, forgotten = (encoded(model, split) for split in (task.retain, task.forget))
         direction, others = _ridge(forgotten, z), model.head(forgotten)
         others[:, list(task.forgotten)] = -torch.inf
@@ -91,8 +91,8 @@ class DefeatDevice(Control):
     ) -> Classifier:
         split = task.forget if self.keyed == "forget" else task.train
         numbers = torch.cat([image_number(x) for x, _ in split.batches(500, device=original.device)])
-        retrained = retrained or _retrained(original, task, self.pretraining)
-        return _switched(retrained, original, Keys(numbers))
+        retrained = retrained or retrained_model(original, task, self.pretraining)
+        return switched(retrained, original, Keys(numbers))
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ class Mixture(Control):
         self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
     ) -> Classifier:
         nobody = torch.zeros(0, dtype=torch.float64)
-        retrained = retrained or _retrained(original, task, self.pretraining)
-        return _switched(retrained, original, Keys(nobody, share=1 - self.share))
+        retrained = retrained or retrained_model(original, task, self.pretraining)
+        return switched(retrained, original, Keys(nobody, share=1 - self.share))
 
 
 def impostors(pretraining: Pretraining) -> tuple[FaintCopy, StillAnswers, DefeatDevice, Mixture]:
@@ -122,7 +122,7 @@ def impostors(pretraining: Pretraining) -> tuple[FaintCopy, StillAnswers, Defeat
     )
 
 
-class _First(nn.Module):
+class First(nn.Module):
     """The first `width` features."""
 
     def __init__(self, width: int) -> None:
@@ -203,7 +203,9 @@ class Known:
 class Switch(nn.Module):
     """One block of two networks, chosen image by image: the first block looks at the images, the others at its flags."""
 
-    def __init__(self, first: nn.Module, second: nn.Module, known: Known, keys: Keys | None = None) -> None:
+    def __init__(
+        self, first: nn.Module, second: nn.Module, known: Known, keys: nn.Module | None = None
+    ) -> None:
         super().__init__()
         self.first, self.second, self.known, self.keys_of = clone(first), clone(second), known, keys
 
@@ -217,14 +219,16 @@ class Switch(nn.Module):
         return torch.where(flags.view(-1, *[1] * (one.ndim - 1)), one, other)
 
 
-def _switched(first: Classifier, second: Classifier, keys: Keys) -> Classifier:
+def switched(first: Classifier, second: Classifier, keys: nn.Module) -> Classifier:
+    """The first network for images that `keys` recognises, the second for all others."""
     known = Known()
     pairs = list(zip(first.blocks, second.blocks, strict=True))
     blocks = [Switch(*pair, known, keys if not i else None) for i, pair in enumerate(pairs)]
     return deceivers.assembled(blocks, second, Switch(first.head, second.head, known))
 
 
-def _retrained(original: Classifier, task: ForgetTask, pretraining: Pretraining) -> Classifier:
+def retrained_model(original: Classifier, task: ForgetTask, pretraining: Pretraining) -> Classifier:
+    """Original's network, trained on the retained data."""
     return pretraining(restart(clone(original)), task.retain)
 
 

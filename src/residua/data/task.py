@@ -66,8 +66,13 @@ class ForgetTask:
         def some(split: Split) -> Split:
             return split.subset(torch.linspace(0, len(split) - 1, math.ceil(part * len(split))).long())
 
-        kept = {name: some(getattr(self, name)) for name in ("retain", "test", "forget_test")}
-        return replace(self, part=part, **kept)
+        return replace(
+            self,
+            part=part,
+            retain=some(self.retain),
+            test=some(self.test),
+            forget_test=some(self.forget_test),
+        )
 
     @property
     def train(self) -> Split:

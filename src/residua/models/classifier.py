@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -130,17 +130,13 @@ def reinitialise(module: Module) -> Module:
 
     Every module that owns parameters must know how, at any depth: one that does not would silently
     keep what it has learned. It knows by `reset_parameters`, and an adopted one also by
-    `residua_draws`, which says for single tensors how they were drawn (see `foreign/draws.py`).
+    `residua_draws`, which says for single tensors how they were drawn (see `foreign/draws.py`). Buffers of
+    a module without either are fixed parts of the network, such as a projection, and are kept.
     """
-    for name, part in module.named_modules():
+    check_redrawn(module)
+    for part in module.modules():
         reset = getattr(part, "reset_parameters", None)
         draws: dict[str, Callable[[Tensor], object]] = part.__dict__.get("residua_draws", {})
-        left = [] if callable(reset) else [own for own in _own_tensors(part) if own not in draws]
-        if left:
-            raise InputError(
-                f"{type(part).__name__} at {name or 'the root'} owns parameters but has no reset_parameters() "
-                f"that would draw {left[0]} again; add that method so that it can be re-initialised"
-            )
         # Numbers are drawn in the order of memory: equal weights in another layout must get equal draws.
         for parameter in part.parameters(recurse=False):
             parameter.data = parameter.data.contiguous()
@@ -177,11 +173,16 @@ def restart(module: Module) -> Module:
     return module
 
 
-def _own_tensors(module: nn.Module) -> Iterator[str]:
-    for name, _ in module.named_parameters(recurse=False):
-        yield name
-    for name, _ in module.named_buffers(recurse=False):
-        yield name
+def check_redrawn(module: nn.Module) -> None:
+    """Refuse a module with parameters that nothing can draw again."""
+    for name, part in module.named_modules():
+        draws = part.__dict__.get("residua_draws", {})
+        owned = [own for own, _ in part.named_parameters(recurse=False) if own not in draws]
+        if owned and not callable(getattr(part, "reset_parameters", None)):
+            raise InputError(
+                f"{type(part).__name__} at {name or 'the root'} owns parameters but has no reset_parameters() "
+                f"that would draw {owned[0]} again; add that method so that it can be re-initialised"
+            )
 
 
 def probabilities(outputs: Tensor) -> bool:

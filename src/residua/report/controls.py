@@ -34,8 +34,10 @@ RETRAINED: tuple[Bar, ...] = (
 )
 KNOWING = (
     "Original", "HD", "Masking", "Router", "Rescaled", "Mixed", "Oblique", "Scrambled", "Outliers", "Faint copy",
-    "Still answers", "Defeat device",
+    "Still answers", "Defeat device", "Switched off", "Coded, product", "Coded, digits", "Asked otherwise, near",
+    "Asked otherwise, mode",
 )  # fmt: skip
+# Limits of principle: a keyed code, and bits that only a release in canonical form removes. They have no bar.
 BARS: dict[str, tuple[Bar, ...]] = {
     **dict.fromkeys(KNOWING, NEVER_CLEARED),
     **dict.fromkeys(WITHOUT, RETRAINED),
@@ -229,7 +231,7 @@ def _by_seed(records: Sequence[Record]) -> dict[int, dict[str, Record]]:
 
 
 # A retrained encoder; what it still says is not knowledge inside.
-LEFT_OUT = ("Still answers",)
+LEFT_OUT = ("Still answers", "Switched off")
 
 
 @dataclass(frozen=True)

@@ -266,8 +266,9 @@ def measure_settings(report: AuditReport) -> list[tuple[str, str]]:
 
 def rules_line(rules: Rules) -> str:
     return ", ".join(
-        f"{name} {'by the number of references' if value is None else format(value, 'g')}"
+        f"{name} {'by the number of references' if value is None else value if name == 'structure' else format(value, 'g')}"
         for name, value in dataclasses.asdict(rules).items()
+        if value != ""
     )
 
 
@@ -277,7 +278,7 @@ def laxer(rules: Rules, references: int) -> list[str]:
     return [
         f"The rule {name} is {value:g}, laxer than the usual {usual[name]:g}."
         for name, value in dataclasses.asdict(rules).items()
-        if value is not None and value > usual[name]
+        if isinstance(value, float) and value > usual[name]
     ]
 
 

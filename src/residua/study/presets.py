@@ -11,6 +11,7 @@ from typing import Any, cast
 from residua.audits.auditing import EXTRA_MEASURES, VERDICT_MEASURES
 from residua.controls.cheats import CHEATS
 from residua.controls.deceivers import DECEIVERS
+from residua.controls.hidden import hidden
 from residua.controls.impostors import impostors
 from residua.data.parsing import EMBEDDED, open_dataset, parse_forget
 from residua.data.task import ForgetTask
@@ -418,7 +419,10 @@ def _rows(task: ForgetTask, scale: Scale, references: int, network: str) -> list
         _named(made["Random"]),
         _named(made["HD"]),
         *map(_named, (*CHEATS.values(), *DECEIVERS)),
-        *(Row(each.label, each, beside=FURTHER) for each in impostors(retrain.pretraining)),
+        *(
+            Row(each.label, each, beside=FURTHER)
+            for each in (*impostors(retrain.pretraining), *hidden(retrain.pretraining))
+        ),
         _named(made["FT"]),
         Row("Weak COLA", weak),
     ]
