@@ -10,6 +10,7 @@ from residua.data.task import ForgetTask
 from residua.measure.accuracy import Accuracy, ClassAccuracy
 from residua.measure.embedding import Embedding
 from residua.measure.information.curve import InformationCurve
+from residua.measure.log_odds import LogOdds
 from residua.measure.membership import Membership, WhiteBoxMembership
 from residua.measure.outputs import ForgetOutputs, Perturbed
 from residua.measure.probe import Probe, Recovery
@@ -27,6 +28,7 @@ __all__ = [
     "Embedding",
     "ForgetOutputs",
     "InformationCurve",
+    "LogOdds",
     "Measure",
     "Membership",
     "Perturbed",
@@ -55,6 +57,7 @@ MEASURES: tuple[type[Measure], ...] = (
     ClassAccuracy,
     Membership,
     ForgetOutputs,
+    LogOdds,
     Perturbed,
     Relearning,
     # from the inside
