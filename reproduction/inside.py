@@ -38,6 +38,7 @@ from residua.training.recipes import SMALL
 from residua.unlearn import Unlearner, traits
 
 HONEST = "Honest: "
+ANCHORS = ("Original", "Retrain")
 # Trainings of models that never saw the data, beside the one that Original and the references had.
 VARIED: dict[str, dict[str, Any]] = {
     "as Original": {}, "half the epochs": {"epochs": 6}, "twice the epochs": {"epochs": 24}, "cropped": {"crop": 2},
@@ -158,11 +159,8 @@ def verdict_on_metrics(rows: Sequence[Mapping[str, Any]]) -> Table:
     for name in names:
         scores: dict[str, list[float]] = {}
         for row in rows:
-            o, r = (
-                anchors.get((label, row.get("setting"), row["seed"]), {}).get(name)
-                for label in ("Original", "Retrain")
-            )
-            if row["method"] in ("Original", "Retrain") or None in (o, r, row.get(name)) or o == r:
+            o, r = (anchors.get((label, row.get("setting"), row["seed"]), {}).get(name) for label in ANCHORS)
+            if o is None or r is None or o == r or row.get(name) is None or row["method"] in ANCHORS:
                 continue
             scores.setdefault(row["method"], []).append((row[name] - r) / (o - r))
         honest = [s for label, each in scores.items() if _is_honest(label) for s in each]
