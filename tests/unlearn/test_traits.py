@@ -71,8 +71,9 @@ def test_quick_means_that_no_block_is_trained(method, planted, task):
     trained = []
 
     def watch(tick):
-        blocks = getattr(tick.model, "blocks", tick.model)
-        trained.append(any(p.requires_grad for p in blocks.parameters()))
+        # A module without blocks is a head, or a map before it; `keeps_encoder` is tested to the last bit above.
+        blocks = getattr(tick.model, "blocks", () if traits(method).keeps_encoder else [tick.model])
+        trained.append(any(p.requires_grad for block in blocks for p in block.parameters()))
 
     with rs.watching(watch):
         made(method, planted, task)

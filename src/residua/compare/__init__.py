@@ -13,7 +13,7 @@ from residua.compare.agreement import (
     witness,
 )
 from residua.compare.distance import cka, linear_cka, weight_distance
-from residua.compare.divergence import divergences, jsd, jsd_paper, zrf
+from residua.compare.divergence import divergences, jsd, jsd_paper, zrf, zrf_paper
 from residua.compare.information import IDI, Excess, check_comparable, excess, idi, order
 from residua.compare.likelihood_ratio import (
     Observations,
@@ -24,6 +24,7 @@ from residua.compare.likelihood_ratio import (
 )
 from residua.compare.metric_values import curve_in, curve_of, metrics, readings_of
 from residua.compare.references import Chance, Inside, Part, chance, inside, mean_curve
+from residua.compare.rivals import klom
 from residua.compare.three_samples import ThreeSample, three_sample
 from residua.compare.verdicts import Findings, Loss, Rules, Verdict, accuracy_loss, verdict
 
@@ -60,6 +61,7 @@ __all__ = [
     "inside",
     "jsd",
     "jsd_paper",
+    "klom",
     "likelihood_ratios",
     "likeness",
     "linear_cka",
@@ -78,4 +80,5 @@ __all__ = [
     "weight_distance",
     "witness",
     "zrf",
+    "zrf_paper",
 ]

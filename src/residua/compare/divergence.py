@@ -48,6 +48,11 @@ def zrf(model: np.ndarray, random: np.ndarray) -> float:
     return 1 - jsd(model, random) / math.log(2)
 
 
+def zrf_paper(model: np.ndarray, random: np.ndarray) -> float:
+    """ZRF as the public code of Bad-T computes it: 1 - `jsd_paper` / classes, because it averages over classes too."""
+    return 1 - jsd_paper(model, random) / np.asarray(model).shape[1]
+
+
 def divergences(unlearned: Reading, reference: Reading) -> Reading:
     """JSD and JSD_paper of two readings of `measure.ForgetOutputs`."""
     outputs = [reading.arrays["log_probabilities"] for reading in (unlearned, reference)]
