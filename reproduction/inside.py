@@ -93,8 +93,9 @@ class Tribunal(Inside):
         forget: str | None = None,
         network: str | None = None,
         tell: Tell = silent,
+        init: str | Path | None = None,
     ) -> Study:
-        study = super().__call__(data, forget, network, tell)
+        study = super().__call__(data, forget, network, tell, init)
         (name, fields), = study.networks.items()  # fmt: skip
         networks = {f"{name} of width {width}": {**fields, "width": width} for width in WIDTHS}
         return dataclasses.replace(study, networks=networks)

@@ -208,8 +208,7 @@ def audit(
                 "features": features, "thumbnails": thumbnails, "release": release, "precision": precision}  # fmt: skip
         _refuse_idle(idle, "in a plan, which is written before the model is looked at")
         asked = {"rules": rules, "curve": curve, "measures": measures, "seed": seed}
-        _write_plan(plan or PLAN, {"original": original} | references, opened, asked)
-        return
+        return _write_plan(plan or PLAN, {"original": original} | references, opened, asked)
     audited, folders = _audited(unlearned or [], out, junit, release)
     words = {"original": original} | audited | references
     given: dict[str, Any] = {
@@ -224,9 +223,8 @@ def audit(
         auditing.kind_of_reference(words["reference"])  # words that are not understood cost no loading
         given["reference"] = words.pop("reference")
     if outputs or features:
-        idle = {"network": network, "cuts": cuts, "trust": trust, "budget": budget, "device": device}
-        idle |= {"stress": stress, "plan": plan, "thumbnails": thumbnails, "tsne": tsne, "release": release}
-        idle |= {"precision": precision}
+        idle = {"network": network, "cuts": cuts, "trust": trust, "budget": budget, "device": device, "stress": stress,
+                "plan": plan, "thumbnails": thumbnails, "tsne": tsne, "release": release, "precision": precision}  # fmt: skip
         idle |= {CRITIC.get(name, name): value for name, value in fields.items()}
         models: dict[str, Any] = dict(_saved(words, outputs, features, data or forget, idle))
         hashes = arguments.file_hashes(words)
@@ -244,10 +242,10 @@ def audit(
     typed, codes = typed | {"cuts": cuts, "device": device, "by": by}, []
     for role, folder in folders.items():
         with work(steps=_steps(given, fixed)):
-            mine = {"typed": _typed(typed, audited[role], folder), "files": _files(role, audited, hashes)}
-            done = auditor.audit(models[role], **mine)
-        title = f"{audited[role]}: " if len(audited) > 1 else ""
-        _show(done, folder, given["task"] if thumbnails else None, as_json, junit, title, records)
+            said = _typed(typed, audited[role], folder)
+            done = auditor.audit(models[role], typed=said, files=_files(role, audited, hashes))
+        shown = given["task"] if thumbnails else None
+        _show(done, folder, shown, as_json, junit, f"{audited[role]}: " if len(audited) > 1 else "", records)
         codes.append(EXIT.get(done.verdict, 1))
     raise typer.Exit(next((code for code in (1, 2) if code in codes), 0))
 
