@@ -66,7 +66,6 @@ def statement() -> dict[str, Any]:
         "records": {"type": "object", "additionalProperties": hashed},
         "report": hashed,
         "auditor": {"type": "object"},
-        "typed": {"type": "object"},
     }
     body = {
         "type": "object",

@@ -28,8 +28,6 @@ PLAIN = {
     "gradient_MIA": ("G-MIA", 100.0),
 }
 MINUTE = 60.0
-# Passes of the paper's critics, unless it is asked how they matter.
-PAPER_EPOCHS = 10
 # The label of the curve that IDI is read from, where it has the blocks.
 MAIN = "information"
 
@@ -112,12 +110,11 @@ class Reader:
         family: str | None = None,
         ratio: str | None = None,
         alone: bool = False,
-        papers: int = 0,
+        papers: bool = False,
     ) -> tuple[float | None, str]:
         """IDI of one model, or why there is none.
 
-        `alone` takes the reference of exactly this label, of its own draw; `papers` reads the paper's own
-        critics, of so many epochs.
+        `alone` takes the reference of exactly this label, of its own draw; `papers` reads the paper's own critics.
         """
         key = ("IDI", last, reference or self.reference, family or self.family, ratio, alone, papers)
         if key not in model.known:
@@ -133,7 +130,7 @@ class Reader:
         family: str | None,
         ratio: str | None,
         alone: bool,
-        papers: int,
+        papers: bool,
     ) -> tuple[float | None, str]:
         references = self.group.references_of(model, "Retrain" if label == "all" else label)
         if alone:
@@ -157,7 +154,7 @@ class Reader:
         return value, "" if value is not None else why
 
     def curve(
-        self, model: Model, last: int | None = None, ratio: str | None = None, papers: int = 0
+        self, model: Model, last: int | None = None, ratio: str | None = None, papers: bool = False
     ) -> Curve:
         """The curve of so many blocks at this ratio: the main one where it has them, else another one that does.
 
@@ -168,7 +165,7 @@ class Reader:
             (label != MAIN, _ratio(curve) != "all", len(curve.blocks), label)
             for label, curve in model.curves.items()
             if (ratio is None or _ratio(curve) == ratio)
-            and _epochs(curve) == papers
+            and by_paper(curve) == papers
             and len(curve.blocks) >= (last or 1)
         ]
         if not fitting:
@@ -227,11 +224,6 @@ def _std(of: Found) -> Found:
     if of.std is None:
         return Found(why=of.why or "one model has no spread; at least two seeds are needed")
     return Found(of.std, None, of.n)
-
-
-def _epochs(curve: Curve) -> int:
-    """Of the paper's critics; 0 for others."""
-    return int(curve.about["measure"].get("epochs", PAPER_EPOCHS)) if by_paper(curve) else 0
 
 
 def _ratio(curve: Curve) -> str:

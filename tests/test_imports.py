@@ -23,7 +23,6 @@ LOWEST = (
     "parallel",
     "worker",
     "limits",
-    "confined",
     "files",
     "npz",
     "text",
@@ -31,7 +30,6 @@ LOWEST = (
     "readings",
     "record",
     "roles",
-    "room",
     "plugins",
     "explanations",
 )

@@ -16,7 +16,6 @@ from typing import IO
 
 from residua.device import memory_budget
 from residua.errors import InputError
-from residua.text import whole_number
 
 # A file may always unpack into this much, however small it is.
 FLOOR = 64 << 20
@@ -57,10 +56,9 @@ def limit(name: str) -> int:
     value = os.environ.get(one.variable)
     if value is None:
         return one.default()
-    number = whole_number(value)
-    if number is None:
+    if not value.isascii() or not value.isdigit():
         raise InputError(f"{one.variable} is {value!r}, expected a whole number of {one.unit}; correct it")
-    return number
+    return int(value)
 
 
 def check(where: object, name: str, amount: int) -> None:

@@ -6,7 +6,6 @@ import numpy as np
 
 from residua.errors import InputError
 from residua.readings import Reading
-from residua.text import whole_number
 
 
 def linear_cka(left: np.ndarray, right: np.ndarray) -> float | None:
@@ -41,9 +40,7 @@ def cka(left: Reading, right: Reading, name: str = "CKA") -> Reading:
                 "two representations cannot be compared: they are of other samples; measure both on one task"
             )
         keys = [
-            key
-            for key in {**left.arrays, **right.arrays}
-            if key.startswith(f"{side}.") and whole_number(key.rpartition(".")[2]) is not None
+            key for key in {**left.arrays, **right.arrays} if key.startswith(f"{side}.") and key[-1].isdigit()
         ]
         for key in keys:
             if key not in left.arrays or key not in right.arrays:
