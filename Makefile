@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 MODELS := $(VENV)/.installed-models
 SITE := $(VENV)/.installed-docs
 
-.PHONY: demo docs test test-slow test-portable coverage check audit bench results clean
+.PHONY: demo docs mutants test test-slow test-portable coverage check audit bench results clean
 
 # What computes: training, methods, measures (the estimator among them), networks and their cutting into blocks.
 # Readers, tables and commands do no floating-point work of their own, and are left to `make test`.
@@ -71,12 +71,20 @@ audit: $(STAMP)
 results: $(STAMP)
 	$(BIN)/python -m reproduction results
 
+# Small faults at random in the arithmetic of verdicts: how many do the tests notice? Takes a quarter of an hour.
+mutants: $(STAMP)
+	$(BIN)/python benchmarks/mutants.py
+
 bench: $(STAMP)
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/throughput.py
+	$(BIN)/python benchmarks/loading.py
 	$(BIN)/python benchmarks/idi_speed.py
 	$(BIN)/python benchmarks/audit_cost.py
 	$(BIN)/python benchmarks/saved_features.py
+	$(BIN)/python benchmarks/saved_features.py --samples 2400 --features 2048 --seconds 60
+	$(BIN)/python benchmarks/saved_features.py --samples 200000 --features 32 --seconds 40
+	$(BIN)/python benchmarks/pooled.py
 	$(BIN)/python benchmarks/study.py
 	$(BIN)/python benchmarks/study.py --speed
 

@@ -5,13 +5,15 @@
 12,500 training and 2,500 test images of 32 x 32, drawn alike from every class; ResNet-18s of width 16; class 4
 is forgotten. The unlearned model is Original with a little noise on its weights: what it knows does not change
 what it costs. Each of the two programs runs in a process of its own on one thread, and processor time is
-compared, so that a busy machine does not decide. Without --data the images are the embedded ones, framed,
+compared, so that a busy machine does not decide. Beside that, a model whose head alone forgot is audited whole, and with
+--precision, which has to cost at most a fifth. Without --data the images are the embedded ones, framed,
 shifted and tinted, and the models are trained on some of them first.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import subprocess
 import sys
@@ -24,7 +26,7 @@ from idi_speed import coloured
 
 import residua as rs
 
-N, BAR, FORGET = 12_500, 1.5, 4
+N, BAR, EARLY, FORGET = 12_500, 1.5, 0.2, 4
 
 
 def main(words: list[str] | None = None) -> int:
@@ -49,8 +51,9 @@ def main(words: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         if not options.data:
             train(options, Path(folder))
-        curves, audit = child(options, "curves"), child(options, "audit")
+        curves, audit, whole, early = (child(options, part) for part in PARTS)
     result = {"ratio": audit["seconds"] / curves["seconds"], "curves": curves, "audit": audit}
+    result |= {"early_ratio": early["seconds"] / whole["seconds"], "whole": whole, "early": early}
     if options.json:
         print(json.dumps(result, indent=1))
     else:
@@ -60,7 +63,11 @@ def main(words: list[str] | None = None) -> int:
         )
         shares = sorted(audit["parts"].items(), key=lambda part: -part[1])
         print("of it, by the clock: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in shares))
-    return 0 if result["ratio"] <= BAR else 1
+        print(
+            f"a head that forgot: whole {whole['seconds']:.1f} s, with --precision {early['seconds']:.1f} s: "
+            f"{result['early_ratio']:.2f} times (bar: {EARLY})"
+        )
+    return 0 if result["ratio"] <= BAR and result["early_ratio"] <= EARLY else 1
 
 
 def measured(options: argparse.Namespace, part: str) -> dict:
@@ -87,7 +94,23 @@ def audit(task: rs.ForgetTask, models: dict[str, rs.Classifier]) -> dict[str, fl
     return parts | {"report and hashes": total - sum(parts.values())}
 
 
-PARTS = {"curves": curves, "audit": audit}
+def head_alone(
+    task: rs.ForgetTask, models: dict[str, rs.Classifier], precision: float | None = None
+) -> dict[str, float]:
+    """An audit of Original with a head that never answers with the class."""
+    unlearned = rs.clone(models["original"])
+    with torch.no_grad():
+        unlearned.head.bias[FORGET] = -1e3
+    found = rs.audit(**models | {"unlearned": unlearned}, task=task, precision=precision)
+    return {found.verdict: float(found.records["unlearned"].setting.task.size("retain"))}
+
+
+PARTS = {
+    "curves": curves,
+    "audit": audit,
+    "whole": head_alone,
+    "early": functools.partial(head_alone, precision=0.05),
+}
 
 
 def child(options: argparse.Namespace, part: str) -> dict:

@@ -1,11 +1,12 @@
 """Does a study that is killed over and over end with the numbers of one that is left alone?
 
-    python benchmarks/study_kills.py --work kills/ [--out records/study-kills] [--kills 20] [--minutes 20] [--method HD ...]
+    python benchmarks/study_kills.py --work kills/ [--out records/study-kills] [--kills 50] [--ray 5] [--minutes 20]
 
-The built-in study `tiny` runs once undisturbed. Then it runs again while the whole process group is killed (SIGKILL) at
-random moments, and once more while single workers are. Trainings keep their state every epoch, so that they get
-somewhere. A run that was killed is started again with the same command,
-and one that ends before all kills were dealt is compared, and begun anew. The same command as this goes on where it was
+The built-in study `tiny`, on a tenth of its data and without information curves, runs once undisturbed. Then it runs again
+while the whole process group is killed (SIGKILL) at random moments, and once more while single workers are; some of both
+with the Ray engine, where the group is in turn all of Ray or its node alone. Trainings keep their state every
+epoch, so that they get somewhere. A run that was killed is started again with the same command, and one that ends before
+all kills were dealt is compared, and begun anew. The same command as this goes on where it was
 stopped. Exit code 0: every table equals the undisturbed one in every number but run times; 1: one does not; 2: the time
 was up first.
 """
@@ -30,9 +31,11 @@ from typing import Any
 from residua.files import write_atomically
 from residua.record import software
 
-METHODS = ("HD", "FT", "GA", "SCRUB", "COLA", "Random")
-# Seconds from when a run begins to work (imports are over), or from the last kill, to the next.
-GROUP, WORKER = (3.0, 45.0), (2.0, 20.0)
+METHODS = ("HD", "FT", "GA", "SCRUB")
+STUDY = ("tiny", "--data", "fashion-sample?part=0.1", "--no-information", "--jobs", "2", "--keep", "1s")
+# Between two kills so many cells are finished, at most, and then so many seconds pass: the moments are spread over the work,
+# however fast the machine is. A run in which nothing is finished for a minute is killed all the same.
+CELLS, SECONDS, PATIENCE = 4, 2.0, 60.0
 TIMES = ("RTE",)
 
 
@@ -58,40 +61,27 @@ class Trial:
         text = json.dumps(self.state, indent=1) + "\n"
         write_atomically(self.path, lambda part: part.write_text(text, encoding="utf-8"))
 
-    def dealt(self, kind: str) -> int:
-        return sum(kill["kind"] == kind for kill in self.state["kills"])
+    def dealt(self, kind: str, engine: str) -> int:
+        return sum((kill["kind"], kill["engine"]) == (kind, engine) for kill in self.state["kills"])
 
-    def command(self, folder: Path) -> list[str]:
+    def command(self, folder: Path, engine: str = "local") -> list[str]:
         chosen = [word for label in self.methods for word in ("--method", label)]
-        return [
-            "residua",
-            "study",
-            "run",
-            "tiny",
-            "--out",
-            str(folder),
-            "--jobs",
-            "2",
-            "--keep",
-            "1s",
-            *chosen,
-        ]
+        chosen += ["--engine", engine] if engine != "local" else []
+        return ["residua", "study", "run", *STUDY, "--out", str(folder), *chosen]
 
     @contextlib.contextmanager
-    def running(self, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-        """The study in a process group of its own, which is gone afterwards."""
+    def running(self, folder: Path, engine: str = "local") -> Iterator[subprocess.Popen[bytes]]:
+        """The study in a process group of its own, which is gone afterwards, with all that it started."""
         if time.monotonic() > self.deadline:
             raise TimeIsUp
         code = "from residua.cli import run; run()"
-        command = [sys.executable, "-c", code, *self.command(folder)[1:]]
+        command = [sys.executable, "-c", code, *self.command(folder, engine)[1:]]
         with (self.work / "log.txt").open("ab") as log:
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True)
         try:
             yield process
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            end(process)
 
     def finish(self, folder: Path) -> list[dict[str, Any]]:
         """Run to the end, and the table without run times."""
@@ -115,37 +105,57 @@ class Trial:
         self.keep()
         shutil.rmtree(folder)
 
-    def deal(self, kind: str, count: int, expected: list[dict[str, Any]]) -> None:
+    def deal(self, kind: str, engine: str, count: int, expected: list[dict[str, Any]]) -> None:
         """So many kills, over as many runs of the study as it takes; every one that ends is compared."""
-        folder = self.work / kind
-        while (dealt := self.dealt(kind)) < count:
-            chance = random.Random(f"{kind} {dealt}")
+        folder = self.work / f"{kind}-{engine}"
+        while (dealt := self.dealt(kind, engine)) < count:
+            chance = random.Random(f"{kind} {engine} {dealt}")
             began = time.time()
-            with self.running(folder) as process:
+            with self.running(folder, engine) as process:
                 while process.poll() is None and not works(folder, began):
                     time.sleep(0.05)
-                while process.poll() is None and self.dealt(kind) < count:
-                    after = chance.uniform(*(GROUP if kind == "group" else WORKER))
+                while process.poll() is None and self.dealt(kind, engine) < count:
+                    since, target = time.monotonic(), done(folder) + chance.randint(0, CELLS)
+                    while (
+                        process.poll() is None
+                        and done(folder) < target
+                        and time.monotonic() < since + PATIENCE
+                    ):
+                        time.sleep(0.02)
                     with contextlib.suppress(subprocess.TimeoutExpired):
-                        process.wait(after)
+                        process.wait(chance.uniform(0, SECONDS))
                         break  # it was quicker
-                    self.hit(kind, folder, process, after)
+                    self.hit(kind, engine, folder, process, time.monotonic() - since)
             if process.returncode == 0:
                 self.compare(folder, expected)
         if folder.exists():  # what the last kill left
             self.compare(folder, expected)
 
-    def hit(self, kind: str, folder: Path, process: subprocess.Popen[bytes], after: float) -> None:
-        there = {"done": len(list((folder / "cells").glob("[!.]*.json"))), "running": at_work(folder)}
-        victims = [process.pid] if kind == "group" else workers(process.pid)
-        if not victims:
-            return
-        if kind == "group":
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    def hit(
+        self, kind: str, engine: str, folder: Path, process: subprocess.Popen[bytes], after: float
+    ) -> None:
+        there = {"done": done(folder), "running": at_work(folder)}
+        number = self.dealt(kind, engine)
+        node = kind == "group" and engine == "ray" and number % 2 == 1
+        below = [
+            one
+            for one in descendants(process.pid)
+            if engine == "local" or named(one, "raylet/raylet" if node else "ray::")
+        ]
+        if kind == "worker" or node:
+            if not below:
+                return
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(random.Random(f"worker {number}").choice(below), signal.SIGKILL)
         else:
-            os.kill(random.Random(f"worker {self.dealt(kind)}").choice(victims), signal.SIGKILL)
-        self.state["kills"].append({"kind": kind, "after": round(after, 2), **there})
+            end(process)
+        if node:  # the run must notice by itself that its cluster is gone
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(60)
+            there["said"] = process.returncode
+        self.state["kills"].append(
+            {"kind": kind, "engine": engine, "node": node, "after": round(after, 2), **there}
+        )
         self.keep()
 
 
@@ -154,6 +164,11 @@ def table(folder: Path) -> list[dict[str, Any]]:
     command = [sys.executable, "-c", code, "study", "table", str(folder), "--json"]
     rows = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["rows"]
     return [{name: value for name, value in row.items() if name not in TIMES} for row in rows]
+
+
+def done(folder: Path) -> int:
+    """Cells that are finished."""
+    return len(list((folder / "cells").glob("[!.]*.json")))
 
 
 def works(folder: Path, since: float) -> bool:
@@ -170,37 +185,68 @@ def at_work(folder: Path) -> list[str]:
     return []
 
 
-def workers(parent: int) -> list[int]:
-    found = []
+def descendants(parent: int) -> list[int]:
+    """The processes below this one; dead ones that nobody has waited for do not count."""
+    above: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            state, above, *_ = stat.read_text().rpartition(")")[2].split()
-            if int(above) == parent and state != "Z":
-                found.append(int(stat.parent.name))
-    return sorted(found)
+            state, by, *_ = stat.read_text().rpartition(")")[2].split()
+            if state != "Z":
+                above[int(stat.parent.name)] = int(by)
+    found = [parent]
+    for each in found:
+        found += sorted(one for one, by in above.items() if by == each)
+    return found[1:]
+
+
+def named(process: int, words: str) -> bool:
+    with contextlib.suppress(OSError):
+        return words in Path(f"/proc/{process}/cmdline").read_text(errors="replace").partition("\0")[0]
+    return False
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a run and all that it started."""
+    below = descendants(process.pid)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for each in below:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(each, signal.SIGKILL)
+    process.wait()
 
 
 def markdown(record: dict[str, Any]) -> str:
     lines = ["# Kills of the study `tiny`", "", f"`{record['study']}`", ""]
+    lines += ["| killed | engine | times | between the first and the last cell |", "|---|---|---|---|"]
+    kills = record["kills"]
+    for kind, engine in dict.fromkeys((kill["kind"], kill["engine"]) for kill in kills):
+        own = [kill for kill in kills if (kill["kind"], kill["engine"]) == (kind, engine)]
+        nodes = (
+            f", {sum(kill['node'] for kill in own)} of them Ray's node alone"
+            if engine == "ray" and kind == "group"
+            else ""
+        )
+        lines.append(
+            f"| {kind}{nodes} | {engine} | {len(own)} | {sum(between(kill, record) for kill in own)} |"
+        )
+    equal = "all are equal" if record["equal"] else f"all but {len(record['unequal'])} are equal"
+    lines += ["", f"{len(kills)} kills, {sum(between(kill, record) for kill in kills)} between the first and the last of "
+              f"{record['cells']} cells; {record['compared']} runs went to their end, and {equal} to the undisturbed one in every "
+              f"number but run times. `{record['command']}`", ""]  # fmt: skip
     lines += [
-        "| killed | times | runs to the end | tables equal to the undisturbed one |",
-        "|---|---|---|---|",
+        "| killed | engine | s after the start or the last kill | cells done | at work |",
+        "|---|---|---|---|---|",
     ]
-    kinds = {kind: sum(kill["kind"] == kind for kill in record["kills"]) for kind in ("group", "worker")}
-    equal = "all" if record["equal"] else f"all but {len(record['unequal'])}"
-    lines.append(
-        f"| the whole process group, single workers | {kinds['group']}, {kinds['worker']} | {record['compared']} | {equal} |"
-    )
-    lines += [
-        "",
-        "| killed | s after the start or the last kill | cells done | at work |",
-        "|---|---|---|---|",
-    ]
-    lines += [
-        f"| {kill['kind']} | {kill['after']:.1f} | {kill['done']} | {', '.join(kill['running']) or 'starting'} |"
-        for kill in record["kills"]
-    ]
+    for kill in kills:
+        work = ", ".join(kill["running"][:2]) + (" ..." if len(kill["running"]) > 2 else "") or "starting"
+        what = "node" if kill["node"] else kill["kind"]
+        lines.append(f"| {what} | {kill['engine']} | {kill['after']:.1f} | {kill['done']} | {work} |")
     return "\n".join(lines) + "\n"
+
+
+def between(kill: dict[str, Any], record: dict[str, Any]) -> bool:
+    return bool(0 < kill["done"] < record["cells"])
 
 
 def write(out: Path, trial: Trial, rows: list[dict[str, Any]]) -> bool:
@@ -211,6 +257,7 @@ def write(out: Path, trial: Trial, rows: list[dict[str, Any]]) -> bool:
         "equal": not state["unequal"],
         "unequal": state["unequal"],
         "compared": state["compared"],
+        "cells": len(list((trial.work / "undisturbed" / "cells").glob("[!.]*.json"))),
         "kills": state["kills"],
         "rows": rows,
         "software": software(),
@@ -230,7 +277,8 @@ def main(words: Sequence[str] | None = None) -> int:
     )
     options.add_argument("--work", type=Path, required=True, help="folder for the runs, and where it goes on")
     options.add_argument("--out", type=Path, help="folder for kills.json and table.md")
-    options.add_argument("--kills", type=int, default=20, help="of the group, and as many of workers")
+    options.add_argument("--kills", type=int, default=50, help="of the group, and as many of workers")
+    options.add_argument("--ray", type=int, default=5, help="of both, so many with the Ray engine")
     options.add_argument("--minutes", type=float, default=20.0)
     options.add_argument("--method", action="append", help="of the study tiny; may be repeated")
     chosen = options.parse_args(words)
@@ -238,10 +286,11 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         expected = trial.finish(trial.work / "undisturbed")
         for kind in ("group", "worker"):
-            if not trial.state.get(f"{kind} is over"):
-                trial.deal(kind, chosen.kills, expected)
-                trial.state[f"{kind} is over"] = True
-                trial.keep()
+            for engine, count in (("local", chosen.kills - chosen.ray), ("ray", chosen.ray)):
+                if count and not trial.state.get(f"{kind} {engine} is over"):
+                    trial.deal(kind, engine, count, expected)
+                    trial.state[f"{kind} {engine} is over"] = True
+                    trial.keep()
     except TimeIsUp:
         print(f"{len(trial.state['kills'])} kills so far, and the time is up; the same command goes on")
         return 2

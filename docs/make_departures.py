@@ -12,7 +12,8 @@ HEAD = """# Departures
 
 Where the code does something else than the paper, or than the public code of a method or metric (the reference). Each
 entry is a comment in the source: `# Differs from the paper:` or `# Differs from the reference:`.
-`python docs/make_departures.py` writes this page; a test compares it with the tree.
+`python docs/make_departures.py` writes this page; a test compares it with the tree. The largest departure of all is the
+estimator of information, under [measure/information/curve.py](#measure-information-curve-py).
 """
 MARK = re.compile(r"^\s*# Differs from the (paper|reference): (.*)$")
 MORE = re.compile(r"^\s*# (.*)$")

@@ -66,6 +66,7 @@ def statement() -> dict[str, Any]:
         "records": {"type": "object", "additionalProperties": hashed},
         "report": hashed,
         "auditor": {"type": "object"},
+        "typed": {"type": "object"},
     }
     body = {
         "type": "object",

@@ -26,7 +26,7 @@ SHOTS = {
     "audit": ("audit", 1000, 1000, "light", "screen"),
     "audit-dark": ("audit", 1000, 640, "dark", "screen"),
     "audit-phone": ("audit", 390, 1100, "light", "screen"),
-    "audit-print": ("audit", 760, 760, "light", "print"),
+    "audit-print": ("audit", 760, 1075, "light", "print"),
     "study": ("study", 1100, 1460, "light", "screen"),
     "controls": ("controls", 1100, 900, "light", "screen"),
 }
@@ -37,7 +37,7 @@ def draw(folders: list[Path]) -> None:
         pages = {}
         for name, folder in zip(("audit", "study", "controls"), folders, strict=True):
             copy = shutil.copytree(folder, Path(place) / name / folder.name)
-            if main(["report", str(copy)]):
+            if main(["export", str(copy), "--as", "page"]):
                 raise SystemExit(f"{folder} gives no page")
             pages[name] = (copy / "report.html").as_uri()
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])

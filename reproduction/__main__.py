@@ -7,6 +7,7 @@ records are missing, the command that makes them is named.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import sys
@@ -14,7 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from reproduction.arms import ARMS, arm_points, arm_table, chosen_factor, draw_arm
 from reproduction.cases import SCALES
+from reproduction.committed import keep, place
 from reproduction.drawings import checked_format, save
 from reproduction.record_index import RecordIndex, open_records
 from reproduction.reproducing import Reproduction, listing, reproduce
@@ -40,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
         "label",
         nargs="?",
         metavar="LABEL",
-        help="table or figure; `results` writes RESULTS.md, `run NAME` runs a study",
+        help="table or figure; `results` writes RESULTS.md, `run NAME` runs a study, `gauge` and `dose` show theirs",
     )
     add("--list", action="store_true", help="list every label, with its needs and the records that are there")
     add("--records", type=Path, metavar="DIR", help="folder of records (default: that of the checkout)")
@@ -63,10 +66,13 @@ def _positive(text: str) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["run"]:
-        return _run_study(words[1:])
     try:
-        _run(_parser().parse_args(words))
+        if words[:1] == ["run"]:
+            return _run_study(words[1:])
+        if words[:1] == ["keep"] and len(words) == 2:
+            say(f"{keep(Path(words[1]))} models were copied to reproduction/models.")
+        else:
+            _run(_parser().parse_args(words))
     except InputError as error:
         complain(str(error))
         return InputError.exit_code
@@ -93,6 +99,8 @@ def _run(given: argparse.Namespace) -> None:
         _list(index, given.scale, form == "json")
     elif given.label == "results":
         write_results(index, CHECKOUT)
+    elif given.label in ARMS:
+        _arm(given.label, index, form, given.out)
     else:
         _one(given, index, form)
 
@@ -102,6 +110,9 @@ def _run_study(words: Sequence[str]) -> int:
     from residua.cli import main as residua
 
     file = os.path.relpath(CHECKOUT / "reproduction/studies.py")
+    out = next((Path(after) for word, after in itertools.pairwise(words) if word == "--out"), None)
+    if out is not None and words[0].startswith("small-") and "--data" in words and (number := place(out)):
+        say(f"{number} of the models in reproduction/models were copied to {out}.")
     given = ["study", "run", *(f"{file}:{word}" if i == 0 else word for i, word in enumerate(words))]
     sys.argv = ["residua", *given]
     return residua(given)
@@ -132,6 +143,28 @@ def _one(given: argparse.Namespace, index: RecordIndex, form: str) -> None:
         _show(made, form)
 
 
+def _arm(arm: str, index: RecordIndex, form: str, out: Path | None) -> None:
+    """The table of the gauge or of the doses, and its figure."""
+    if form in ("json", "csv"):
+        raise InputError(f"{arm} is printed as text, --markdown or --latex; its records hold the numbers")
+    found = arm_points(index, arm)
+    if not found:
+        raise InputError(
+            f"{index.folder} has no records of the {arm}; make them with: python -m reproduction run {arm} "
+            f"--out runs/{arm}, and give --records runs/{arm}/records"
+        )
+    for scale, points in found.items():
+        table = arm_table(points, arm, scale)
+        if form:
+            console.print(table.latex() if form == "latex" else table.markdown(), end="", markup=False)
+        else:
+            show(table)
+        if out is not None:
+            say(f"{draw_arm(points, arm, out)} is drawn.")
+    if arm == "gauge" and (rule := chosen_factor(index)):
+        console.print(rule, markup=False)
+
+
 def _show(made: Reproduction, form: str) -> None:
     for part in made.parts:
         if not part.rows:
@@ -152,8 +185,10 @@ def _list(index: RecordIndex, scale: str | None, as_json: bool) -> None:
     show(
         Table(
             title="Tables and figures of the paper",
-            columns=("Label", "Shows", "Needs of records", "Records there"),
-            rows=tuple((entry.label, entry.about, entry.needs, entry.there) for entry in entries),
+            columns=("Label", "Shows", "Needs of records", "Own data", "Stand-in"),
+            rows=tuple(
+                (entry.label, entry.about, entry.needs, entry.own, entry.stand_in) for entry in entries
+            ),
             note=f"Records are those of {index.folder}. python -m reproduction LABEL says what makes what is missing.",
         )
     )

@@ -13,30 +13,27 @@ from residua.readings import Curve
 
 # From the one that says most of the paper to the one that says least. `small-tuned` has settings that were searched with
 # the same number of tries for every method, on the fifth of CIFAR-10 that they were searched on; `small-verbatim` the
-# paper's learning rates, epochs and batch sizes on our small networks. `small-memorised` and `small-wide` are `small-tuned`
-# with an Original that knows its training images by heart, and with twice the width;
-# `small-memorised-verbatim` has the paper's settings on the former.
+# paper's learning rates, epochs and batch sizes on our small networks, `small-converged` too, on an Original that was
+# trained to the end, and `small-gauged` on one with smaller weights. `small-memorised` is `small-tuned` with an Original
+# that knows its training images by heart.
 Scales = Literal[
     "full",
     "small",
     "small-converged",
+    "small-gauged",
     "small-tuned",
     "small-verbatim",
     "small-memorised",
-    "small-memorised-verbatim",
-    "small-wide",
     "tiny",
 ]
 SCALES: tuple[str, ...] = get_args(Scales)
 STAND_IN = {scale: "fashion-sample" if scale == "tiny" else "cifar10" for scale in SCALES[1:]}
 RECIPES = {
     "full": "the paper's",
-    **dict.fromkeys(
-        ("small-memorised", "small-wide"), "those of small-tuned, which were searched for another Original"
-    ),
+    "small-memorised": "those of small-tuned, which were searched for another Original",
     "small-tuned": "ours, searched with the same number of tries for every method",
     **dict.fromkeys(
-        ("small-converged", "small-verbatim", "small-memorised-verbatim"),
+        ("small-converged", "small-gauged", "small-verbatim"),
         "the paper's learning rates, epochs and batch sizes, unchanged",
     ),
 }

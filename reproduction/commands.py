@@ -15,7 +15,7 @@ FORGET = {
     ("small", "class", 2): "classes:4,5",
 }
 # Built-in studies with settings that were searched for a class.
-TUNED = ("small-tuned", "small-memorised", "small-wide")
+TUNED = ("small-tuned", "small-memorised")
 # Built-in studies of further curves of another study's models.
 CURVES = ("tiny-curves", "small-curves", "small-tuned-curves")
 

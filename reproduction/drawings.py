@@ -53,10 +53,15 @@ def drawn(spec: FigureSpec, panels: Sequence[Panel]) -> Figure:
 
 def save(spec: FigureSpec, panels: Sequence[Panel], out: str | Path) -> Path:
     """Draw into a file whose ending says the format; the same records give the same drawing."""
+    return write(lambda: drawn(spec, panels), out)
+
+
+def write(draw: Callable[[], Figure], out: str | Path) -> Path:
+    """Write what `draw` gives, in our style and without a date."""
     path = checked_format(Path(out))
     form = path.suffix.lower().lstrip(".")
     with drawing():
-        figure = drawn(spec, panels)
+        figure = draw()
         about: dict[str, Any] = (
             {"CreationDate": None} if form == "pdf" else {"Date": None} if form == "svg" else {}
         )

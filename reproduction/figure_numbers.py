@@ -105,7 +105,7 @@ def _panel(spec: FigureSpec, case: Case, index: RecordIndex, scale: str | None, 
             rows.append(
                 Row(spec.label, case.words, method, quantity, number.mean if number else None,
                     number.std if number else None, ours.mean, ours.std, ours.n,
-                    of_scale if ours.mean is not None else None, ours.why)
+                    of_scale if ours.mean is not None else None, ours.why, group.dataset == case.dataset)
             )  # fmt: skip
     pictures = _pictures(spec, reader) if spec.kind == "tsne" else {}
     missing = dict.fromkeys(
@@ -116,7 +116,7 @@ def _panel(spec: FigureSpec, case: Case, index: RecordIndex, scale: str | None, 
     lacking = bool(missing)
     part = Part(
         case.words, case.words, tuple(rows), tuple(differences(case, group)), tuple(missing),
-        (command_for(case, group.scale, curves=curves),) if lacking else (),
+        (command_for(case, group.scale, curves=curves),) if lacking else (), group.dataset == case.dataset,
     )  # fmt: skip
     return Panel(case, part, pictures, {"blocks": blocks_there(reader)} | _data(reader), spec.kind)
 

@@ -5,7 +5,8 @@ direction by lr x gradient / norm^2. So settings that turn the encoder of an Ori
 of one with large weights, even where both are the same function. `rescaled` makes such pairs, and `Gauged` unlearns from
 the rescaled Original.
 
-    residua study run reproduction/gauge.py --out runs/gauge
+    python -m reproduction run gauge --out runs/gauge
+    python -m reproduction gauge --records runs/gauge/records --out gauge.svg
 
 The rule of the gauged arm on CIFAR-10, fixed before any curve of it was read: one factor for the whole study, the largest
 of 1, 0.5, 0.25, 0.1, 0.05 at which RL with the paper's settings reaches the paper's UA of 99.9 % without losing more than
@@ -17,24 +18,17 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
-from residua.data import fashion_sample
-from residua.data.task import ForgetTask, forget_classes
-from residua.measure import Accuracy, InformationCurve, WeightSketch
+from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone
-from residua.study import Row, Study
-from residua.study.presets import at_scale, network_for, trained_at
-from residua.training.recipes import unlearning_of
-from residua.unlearn import Original, Unlearner, find
-
-FACTORS = (1.0, 0.5, 0.25, 0.1, 0.05)
-METHODS = ("SCRUB", "CF-10", "l1-sparse", "FT", "RL", "COLA")
+from residua.study.definition import Row
+from residua.unlearn import Unlearner, traits
 
 
 @dataclass(frozen=True)
@@ -84,41 +78,28 @@ def normalised(model: nn.Module) -> Iterator[tuple[nn.Conv2d, nn.BatchNorm2d]]:
             yield part, behind
 
 
-def gauge_study(task: ForgetTask, scale: Any, seeds: int, name: str) -> Study:
-    """Original, two Retrains, and every method at every factor with the paper's settings for CIFAR-10.
-
-    Images are cropped as in Original's training.
+def at_factors(rows: Sequence[Unlearner | Row], arm: str, factors: Sequence[float]) -> list[Unlearner | Row]:
+    """Every row that trains Original's encoder, once for each factor; the others stay as they are.
 
     Args:
-        task: The data and what is forgotten.
-        scale: Whose networks and training of Original are taken.
-        seeds: Number of Originals.
-        name: The name of the study.
+        rows: Methods of a study.
+        arm: `gauge` multiplies Original's weights, `dose` the learning rate, COLA's that of the collapse.
+        factors: The factors. A single one leaves the rows their names.
     """
-
-    pretraining = trained_at(scale)
-
-    def methods(task: ForgetTask, network: Any) -> list[Unlearner | Row]:
-        retrain = at_scale("Retrain", scale, task)
-        rows: list[Unlearner | Row] = [Original(), retrain, Row("Retrain 2", retrain, draw=1)]
-        crop = pretraining(task, network).crop
-        for label in METHODS:
-            method: Any = find(label)
-            papers = unlearning_of(label, "full", task.scenario, "cifar10", "resnet18")
-            method = dataclasses.replace(method, **papers | {"crop": crop})
-            rows += [Gauged(factor, method) for factor in FACTORS]
-        return rows
-
-    return Study(
-        tasks={task.dataset: task},
-        networks={"resnet18": network_for(task, scale)},
-        pretraining=pretraining,
-        methods=methods,
-        measures=(InformationCurve(), Accuracy(), WeightSketch()),
-        seeds=range(seeds),
-        scale=scale,
-        name=name,
-    )
+    made: list[Unlearner | Row] = []
+    for given in rows:
+        row = given if isinstance(given, Row) else Row(given.label, given)
+        own = traits(row.method)
+        if own.from_scratch or own.role == "original" or own.keeps_encoder:
+            made.append(given)
+            continue
+        for factor in factors:
+            method = Gauged(factor, row.method) if arm == "gauge" else _stronger(row.method, factor)
+            label = row.label if len(factors) == 1 else f"{row.label} x {factor:g}"
+            made.append(dataclasses.replace(row, label=label, method=method))
+    return made
 
 
-study = gauge_study(forget_classes(fashion_sample(), [6]), "tiny", 3, "gauge")
+def _stronger(method: Any, factor: float) -> Any:
+    field = "collapse_lr" if hasattr(method, "collapse_lr") else "lr"
+    return dataclasses.replace(method, **{field: factor * getattr(method, field)})

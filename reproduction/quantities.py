@@ -28,6 +28,8 @@ PLAIN = {
     "gradient_MIA": ("G-MIA", 100.0),
 }
 MINUTE = 60.0
+# Passes of the paper's critics, unless it is asked how they matter.
+PAPER_EPOCHS = 10
 # The label of the curve that IDI is read from, where it has the blocks.
 MAIN = "information"
 
@@ -110,11 +112,12 @@ class Reader:
         family: str | None = None,
         ratio: str | None = None,
         alone: bool = False,
-        papers: bool = False,
+        papers: int = 0,
     ) -> tuple[float | None, str]:
         """IDI of one model, or why there is none.
 
-        `alone` takes the reference of exactly this label, of its own draw; `papers` reads the paper's own critics.
+        `alone` takes the reference of exactly this label, of its own draw; `papers` reads the paper's own
+        critics, of so many epochs.
         """
         key = ("IDI", last, reference or self.reference, family or self.family, ratio, alone, papers)
         if key not in model.known:
@@ -130,7 +133,7 @@ class Reader:
         family: str | None,
         ratio: str | None,
         alone: bool,
-        papers: bool,
+        papers: int,
     ) -> tuple[float | None, str]:
         references = self.group.references_of(model, "Retrain" if label == "all" else label)
         if alone:
@@ -154,7 +157,7 @@ class Reader:
         return value, "" if value is not None else why
 
     def curve(
-        self, model: Model, last: int | None = None, ratio: str | None = None, papers: bool = False
+        self, model: Model, last: int | None = None, ratio: str | None = None, papers: int = 0
     ) -> Curve:
         """The curve of so many blocks at this ratio: the main one where it has them, else another one that does.
 
@@ -165,7 +168,7 @@ class Reader:
             (label != MAIN, _ratio(curve) != "all", len(curve.blocks), label)
             for label, curve in model.curves.items()
             if (ratio is None or _ratio(curve) == ratio)
-            and by_paper(curve) == papers
+            and _epochs(curve) == papers
             and len(curve.blocks) >= (last or 1)
         ]
         if not fitting:
@@ -224,6 +227,11 @@ def _std(of: Found) -> Found:
     if of.std is None:
         return Found(why=of.why or "one model has no spread; at least two seeds are needed")
     return Found(of.std, None, of.n)
+
+
+def _epochs(curve: Curve) -> int:
+    """Of the paper's critics; 0 for others."""
+    return int(curve.about["measure"].get("epochs", PAPER_EPOCHS)) if by_paper(curve) else 0
 
 
 def _ratio(curve: Curve) -> str:

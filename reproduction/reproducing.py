@@ -109,12 +109,14 @@ def full_label(label: str) -> str:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of `reproduce --list`: what a label shows, what it needs, and which records are there."""
+    """One line of `--list`: what a label shows, what it needs, and the settings that have records, of the paper's own data
+    and of data that stand in for it."""
 
     label: str
     about: str
     needs: str
-    there: str
+    own: str
+    stand_in: str
 
 
 def listing(index: RecordIndex, scale: str | None = None) -> list[Entry]:
@@ -122,17 +124,22 @@ def listing(index: RecordIndex, scale: str | None = None) -> list[Entry]:
     for label in all_labels():
         about = ABOUT.get(label) or figure_spec(label).about
         if label in SETTINGS:
-            entries.append(Entry(label, about, "nothing: recipes", "yes"))
+            entries.append(Entry(label, about, "nothing: recipes", "yes", ""))
             continue
         needs = NEEDS.get(label) or _needs(label)
         made = reproduce(label, index, scale)
-        scales = [panel.about["scale"] for panel in made.panels if panel.enough]
+        found = [(panel.about["scale"], panel.part.own) for panel in made.panels if panel.enough]
         if made.spec is None:
-            scales = [part.scale or "" for part in made.parts if part.there]
-        named = ", ".join(dict.fromkeys(scales))
-        words = f"{len(scales)} of {len(made.parts)} settings ({named})" if scales else "no"
-        entries.append(Entry(label, about, needs, words))
+            found = [(part.scale or "", part.own) for part in made.parts if part.there]
+        entries.append(
+            Entry(label, about, needs, *(_count(found, len(made.parts), own) for own in (True, False)))
+        )
     return entries
+
+
+def _count(found: list[tuple[str, bool]], settings: int, own: bool) -> str:
+    scales = [scale for scale, of in found if of == own]
+    return f"{len(scales)} of {settings} settings ({', '.join(dict.fromkeys(scales))})" if scales else "no"
 
 
 def _needs(label: str) -> str:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import mean
 
+import numpy as np
+
 from reproduction.labels import THIRTEEN
 from reproduction.numbers import numbers_of
-from reproduction.quantities import Reader, families_of
+from reproduction.quantities import PAPER_EPOCHS, Reader, families_of
 from residua.compare.information import ranks, spearman
 from residua.roles import role_of
 
@@ -21,6 +23,8 @@ LOWEST = 3
 ENOUGH = 8
 # The row of the paper's own critics, read on the data that they were fitted on.
 PAPERS = "the paper's own, on fitting data"
+# Draws of methods for the interval of a rank correlation.
+DRAWS = 1000
 # TA may differ from Retrain's by so many points.
 POINTS = 2.0
 
@@ -46,6 +50,21 @@ def paper_idi() -> dict[str, float]:
     return {"HD": 1.0} | {number.method: number.mean for number in rows if number.method in THIRTEEN}
 
 
+def interval(left: Mapping[str, float], right: Mapping[str, float]) -> str:
+    """The 95 % interval of their Spearman over draws of the methods with replacement, in words; "" where there is none."""
+    names = [name for name in left if name in right]
+    draws = np.random.default_rng(0).integers(0, max(len(names), 1), (DRAWS, len(names)))
+    found = []
+    for draw in draws:
+        both = ({str(n): of[names[place]] for n, place in enumerate(draw)} for of in (left, right))
+        if (one := spearman(*both)) is not None:
+            found.append(one[0])
+    if len(found) < DRAWS / 2:
+        return ""
+    low, high = np.quantile(found, [0.025, 0.975])
+    return f", 95 % interval {low:.2f} to {high:.2f}"
+
+
 def agreement(reader: Reader) -> dict[str, tuple[float, int] | None]:
     """Spearman between our IDI and the paper's, for every family of critics that was measured, the paper's own last.
 
@@ -58,7 +77,7 @@ def agreement(reader: Reader) -> dict[str, tuple[float, int] | None]:
         family: spearman(theirs, reader.idis(list(THIRTEEN), family=family))
         for family in families_of(reader.group)
     }
-    papers = reader.idis(list(THIRTEEN), papers=True)
+    papers = reader.idis(list(THIRTEEN), papers=PAPER_EPOCHS)
     return found | {PAPERS: spearman(theirs, papers)} if papers else found
 
 
@@ -153,7 +172,7 @@ def _correlated(claim: str, left: Mapping[str, float], right: Mapping[str, float
     if found is None:
         return Statement(claim, None, "too few records")
     holds = found[0] >= AIM if found[1] >= ENOUGH else None
-    return Statement(claim, holds, f"{found[0]:.2f} over {found[1]}")
+    return Statement(claim, holds, f"{found[0]:.2f} over {found[1]}{interval(left, right)}")
 
 
 def _references(reader: Reader, index: Mapping[str, float]) -> Statement:

@@ -13,6 +13,7 @@ from reproduction.labels import ROWS, SETTINGS
 from reproduction.numbers import Number, numbers_of
 from reproduction.quantities import Found, Reader
 from reproduction.record_index import RecordIndex
+from reproduction.statements import AIM, ENOUGH, chance, interval
 from residua.compare.information import spearman
 from residua.report.table import Table
 from residua.roles import role_of
@@ -33,13 +34,15 @@ class Row:
     n: int
     scale: str | None
     why: str = dataclasses.field(default="", compare=False)
+    own: bool = dataclasses.field(default=True, compare=False)  # the data are the paper's
 
     def as_json(self) -> dict[str, Any]:
-        return {name: value for name, value in dataclasses.asdict(self).items() if name != "why"}
+        return {name: value for name, value in dataclasses.asdict(self).items() if name not in ("why", "own")}
 
     @property
     def difference(self) -> float | None:
-        return None if self.paper is None or self.ours is None else self.ours - self.paper
+        """Ours less the paper's; None across data sets."""
+        return None if self.paper is None or self.ours is None or not self.own else self.ours - self.paper
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class Part:
     differs: tuple[str, ...]
     missing: tuple[str, ...]
     commands: tuple[str, ...]
+    own: bool = True  # the data are the paper's
+    apart: float | None = None  # the largest IDI of a further Retrain
 
     @property
     def there(self) -> bool:
@@ -128,7 +133,10 @@ def one_part(
         return Part(first.setting, case.words, rows, (), (why,), (command_for(case, scale),))
     asked = question or Question()
     reader = Reader(group, case, asked.reference, asked.last, asked.family)
-    rows = tuple(_row(number, _ask(reader, number), group.scale) for number in _with_ours(numbers, reader))
+    own = group.dataset == case.dataset
+    rows = tuple(
+        _row(number, _ask(reader, number), group.scale, own) for number in _with_ours(numbers, reader)
+    )
     missing = dict.fromkeys(
         f"{row.method} {row.quantity}: {row.why}" for row in rows if row.ours is None and row.why
     )
@@ -139,6 +147,8 @@ def one_part(
         tuple(differences(case, group)),
         tuple(missing),
         (command_for(case, group.scale, curves=_needs_curves(numbers)),) if missing else (),
+        own,
+        chance(reader),
     )
 
 
@@ -170,7 +180,7 @@ def _ask(reader: Reader, number: Number) -> Found:
     return reader(number.method, number.quantity)
 
 
-def _row(number: Number, ours: Found, scale: str | None) -> Row:
+def _row(number: Number, ours: Found, scale: str | None, own: bool = True) -> Row:
     paper = None if number.mean != number.mean else number.mean
     return Row(
         number.table,
@@ -184,6 +194,7 @@ def _row(number: Number, ours: Found, scale: str | None) -> Row:
         ours.n,
         scale if ours.mean is not None else None,
         ours.why,
+        own,
     )
 
 
@@ -194,7 +205,7 @@ def _needs_curves(numbers: Iterable[Number]) -> bool:
 
 
 def shown(part: Part, spread: bool = False) -> Table:
-    """Methods by quantities, each cell with the paper's number, ours, and the difference."""
+    """Methods by quantities, each cell with the paper's number, ours, and on the same data the difference."""
     quantities = list(dict.fromkeys(row.quantity for row in part.rows))
     methods = list(dict.fromkeys(row.method for row in part.rows))
     by_place = {(row.method, row.quantity): row for row in part.rows}
@@ -212,16 +223,26 @@ def shown(part: Part, spread: bool = False) -> Table:
     )
 
 
-def rank_line(part: Part) -> str:
-    """Agreement of our order of methods with the paper's, where the setting has IDI of both."""
+def sentence(part: Part) -> str:
+    """The end of a table: whether the paper's order of methods is seen in it."""
+    claim = "The paper's order of methods"
+    if part.settings or not part.there:
+        return ""
+    if not part.own:
+        return f"{claim}: cannot be told, the data are not the paper's."
+    if (part.apart or 0) >= 1:
+        return f"{claim}: cannot be told. Retrains differ as much as Original and Retrain: chance rules this table."
     ends = ("Original", "Retrain", "Random")
     both = [r for r in part.rows if r.quantity == "IDI" and r.method not in ends and r.difference is not None]
     theirs = {row.method: row.paper for row in both if row.paper is not None}
-    found = spearman(theirs, {row.method: row.ours for row in both if row.ours is not None})
+    ours = {row.method: row.ours for row in both if row.ours is not None}
+    found = spearman(theirs, ours)
+    if found is None:
+        return f"{claim}: cannot be told at this scale, which has no IDI of three methods here."
+    answer = "seen" if found[0] >= AIM else "not seen"
+    answer = answer if found[1] >= ENOUGH else "cannot be told at this scale"
     return (
-        ""
-        if found is None
-        else f"Rank correlation of IDI (Spearman): {found[0]:.2f} over {found[1]} methods."
+        f"{claim}: {answer} (Spearman of IDI {found[0]:.2f} over {found[1]} methods{interval(theirs, ours)})."
     )
 
 
@@ -230,14 +251,14 @@ def notes(part: Part) -> str:
     lines = [
         "Each cell: the paper's setting → ours."
         if part.settings
-        else "Each cell: the paper's number → ours (the difference); n: our models of the method."
+        else "Each cell: the paper's number → ours (the difference, on the same data); n: our models of the method."
     ]
     lines += [f"What differs: {'; '.join(part.differs)}."] if part.differs else []
-    lines += [rank] if (rank := rank_line(part)) else []
     if part.missing:
         more = f" and {len(part.missing) - 3} more" if len(part.missing) > 3 else ""
         lines.append(f"Missing: {'; '.join(part.missing[:3])}{more}.")
     lines += [f"Made by: {command}" for command in part.commands]
+    lines += [end] if (end := sentence(part)) else []
     return "\n".join(lines)
 
 

@@ -49,6 +49,7 @@ def run(tmp_path):
         given |= {
             "original": "o.safetensors",
             "unlearned": "u.safetensors",
+            "reference": "r.safetensors",
             "python": str(tmp_path / "python3"),
         }
         given |= inputs
@@ -66,6 +67,7 @@ def run(tmp_path):
             capture_output=True, text=True, timeout=60,
         )  # fmt: skip
         calls = [call.split("\0")[:-1] for call in files["NOTED"].read_text().split("END\0")[:-1]]
+        step.said = done.stdout
         return (
             done.returncode,
             calls,
@@ -124,3 +126,20 @@ def test_every_input_is_used_and_described():
         assert f"inputs.{name} }}" in used
         assert part["description"]
         assert part.get("required") or "default" in part
+
+
+def test_a_reference_is_asked_for_and_every_result_is_an_annotation(run):
+    assert ACTION["inputs"]["reference"]["required"]
+    code, calls, *_ = run(reference=" \n")
+    assert (code, calls) == (3, [])
+    assert run.said.startswith("::error title=residua audit::reference is missing")
+    for code, kind in ((0, "notice"), (1, "error"), (2, "warning"), (3, "error")):
+        run(code=code)
+        assert f"::{kind} title=residua audit::{'SHALLOW' if code != 3 else 'no verdict'} " in run.said
+
+
+def test_the_action_installs_the_tested_versions_without_cuda():
+    install = STEPS["Install residua"]
+    assert '-c "$SOURCE/constraints.txt"' in install["run"]
+    assert '--extra-index-url="$TORCH_INDEX"' in install["run"]
+    assert ACTION["inputs"]["torch-index"]["default"].endswith("/cpu")

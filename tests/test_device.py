@@ -63,7 +63,7 @@ def test_the_environment_may_say_what_auto_is(monkeypatch):
     assert kind_of("cpu") != "cpu"  # cells of studies are other ones
     monkeypatch.setenv("RESIDUA_PRECISION", "half")
     with pytest.raises(
-        rs.InputError, match="RESIDUA_PRECISION is 'half', expected auto, float32 or bfloat16"
+        rs.InputError, match="RESIDUA_PRECISION is 'half', expected auto, float32, bfloat16 or float16"
     ):
         resolve_precision("auto", CPU)
     monkeypatch.delenv("RESIDUA_PRECISION")
@@ -82,8 +82,9 @@ def test_a_processor_that_refuses_what_it_announces_is_not_asked_twice(monkeypat
     ("word", "has_it", "expected"),
     [
         ("auto", True, torch.bfloat16),
-        ("auto", False, torch.float32),
+        ("auto", False, torch.float16),
         ("bfloat16", True, torch.bfloat16),
+        ("float16", True, torch.float16),
         ("float32", True, torch.float32),
     ],
 )
@@ -96,15 +97,26 @@ def test_each_gpu_gets_the_precision_that_pays(monkeypatch, word, has_it, expect
 
 def test_a_gpu_without_bfloat16_says_so(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: including_emulation)
-    with pytest.raises(rs.InputError, match="this GPU lacks it; use float32"):
+    with pytest.raises(rs.InputError, match="this GPU lacks it; use float16 or float32"):
         resolve_precision("bfloat16", GPU)
 
 
-@pytest.mark.parametrize("word", ["float16", "", "Auto", "bf16", None])
+@pytest.mark.parametrize("word", ["float64", "", "Auto", "bf16", None])
 @pytest.mark.parametrize("where", [CPU, GPU])
 def test_unknown_words_are_refused(word, where):
-    with pytest.raises(rs.InputError, match="is unknown; choose auto, float32 or bfloat16"):
+    with pytest.raises(rs.InputError, match="is unknown; choose auto, float32, bfloat16 or float16"):
         resolve_precision(word, where)
+
+
+def test_float16_is_for_gpus():
+    with pytest.raises(rs.InputError, match="cpu is no CUDA GPU; use float32"):
+        resolve_precision("float16", CPU)
+
+
+def test_a_gpus_budget_is_half_of_what_is_free_there(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda where: (1000, 9000))
+    assert memory_budget(torch.device("cuda:1")) == 500
+    assert memory_budget(CPU) == memory_budget()
 
 
 def test_the_answer_of_this_machine_does_not_change():

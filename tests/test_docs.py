@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import jsonschema
+import pytest
 import yaml
 
 import residua as rs
@@ -96,6 +97,18 @@ def test_the_commands_are_what_the_program_has():
     )
 
 
+def test_the_operating_characteristics_are_those_of_the_records():
+    made = script("make_characteristics")
+    assert made.PAGE.read_text(encoding="utf-8") == made.page(), "run: python docs/make_characteristics.py"
+    spread, sampling, audits = made.scatter(made.DATA["embedded, class 6"])
+    assert audits == 20
+    covered, passes, _, at, beyond, resolution = made.characteristics(spread, sampling, 5, 0.25)
+    assert 0.93 <= covered <= 0.97
+    assert passes >= 0.85
+    assert max(at, beyond) <= 0.05
+    assert resolution <= 0.25
+
+
 def test_the_picture_shows_what_its_records_say(tmp_path):
     made = script("make_picture")
     made.draw(made.RECORDS, tmp_path / "picture.svg")
@@ -181,3 +194,26 @@ def test_workflows_and_templates_are_yaml():
     assert len(files) >= 6
     for file in files:
         assert isinstance(yaml.safe_load(file.read_text(encoding="utf-8")), dict), file
+
+
+def test_the_comparison_is_what_the_records_give():
+    for path, text in script("make_comparison").pages():
+        assert path.read_text(encoding="utf-8") == text, f"run docs/make_comparison.py: {path.name}"
+    (row,) = (
+        row
+        for row in (ROOT / "docs/comparison.md").read_text("utf-8").splitlines()
+        if "three-sample" in row and "|" in row
+    )
+    kept, drawn = re.findall(r"(\d+) of (\d+)", row)[:2]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"of {kept[1]} audited models" in readme
+    assert f"{kept[0]} pass a relative three-sample test" in readme
+    assert f"{drawn[0]} times of {drawn[1]}" in readme
+
+
+def test_the_wheels_description_has_no_relative_links_and_urls():
+    tomllib = pytest.importorskip("tomllib")
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    links = re.findall(r"\]\(([^)]+)\)", about["readme"]["text"])
+    assert links
+    assert all(link.startswith("https://") for link in [*links, *about["urls"].values()])

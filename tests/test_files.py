@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 import residua as rs
-from residua.files import open_regular, read_bytes, read_text, reading, regular_file, write_atomically
+from residua.files import (
+    check_place,
+    open_regular,
+    read_bytes,
+    read_text,
+    reading,
+    regular_file,
+    write_atomically,
+)
 
 
 def names(folder: Path) -> list[str]:
@@ -185,3 +193,9 @@ def test_memory_that_is_not_there_is_bad_input(error):
         raise error
     with pytest.raises(RuntimeError, match="a bug"), reading("x.npz"):
         raise RuntimeError("a bug")
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no /proc here")
+def test_a_place_that_only_looks_writable_is_refused_before_the_work():
+    with pytest.raises(rs.InputError, match="is not a writable folder"):
+        check_place(Path("/proc/nope/x/report.json"))

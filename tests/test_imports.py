@@ -23,6 +23,7 @@ LOWEST = (
     "parallel",
     "worker",
     "limits",
+    "confined",
     "files",
     "npz",
     "text",
@@ -30,6 +31,7 @@ LOWEST = (
     "readings",
     "record",
     "roles",
+    "room",
     "plugins",
     "explanations",
 )

@@ -21,17 +21,17 @@ if TYPE_CHECKING:  # the lowest layer is imported by code that only does arithme
 # Input channels from which oneDNN's gradient of a strided 1 x 1 convolution is right.
 LEAST_CHANNELS = 8
 
-Precision = Literal["auto", "float32", "bfloat16"]
-# What `auto` means is decided by the machine, unless this variable of the environment says float32 or bfloat16.
+Precision = Literal["auto", "float32", "bfloat16", "float16"]
+# What `auto` means is decided by the machine, unless this variable of the environment says otherwise.
 PRECISION = "RESIDUA_PRECISION"
+KNOWN = "auto, float32, bfloat16 or float16"
 
 
 def resolve_precision(precision: Precision, device: torch.device) -> torch.dtype:
     """The number format of matrix products and convolutions on this device.
 
-    `auto` takes bfloat16 where it pays: on GPUs that have it (those that PyTorch would emulate it on, before Ampere,
-    compute in float32), and on processors whose matrix
-    unit (AMX) works. On the AVX-512 processor without bfloat16 that was tried it was slower; on one with it (AVX512_BF16)
+    `auto` takes bfloat16 where it pays: on GPUs that have it (those that PyTorch would emulate it on, before Ampere, get
+    float16, and trainings scale their losses), and on processors whose matrix unit (AMX) works. On the AVX-512 processor without bfloat16 that was tried it was slower; on one with it (AVX512_BF16)
     the tiny scale gained nothing and the small scale trained 1.6 times as fast, so there the caller decides
     (RESIDUA_PRECISION). The rule asks what the machine is, never how fast it was just now: same machine, same numbers.
     """
@@ -39,15 +39,19 @@ def resolve_precision(precision: Precision, device: torch.device) -> torch.dtype
 
     if precision == "auto":
         precision = chosen_precision()
-    if precision not in ("auto", "float32", "bfloat16"):
-        raise InputError(f"precision {precision!r} is unknown; choose auto, float32 or bfloat16")
+    if precision not in get_args(Precision):
+        raise InputError(f"precision {precision!r} is unknown; choose {KNOWN}")
     if precision == "float32":
         return torch.float32
     if device.type == "cuda":
-        pays = torch.cuda.is_bf16_supported(including_emulation=False)
-        if precision == "bfloat16" and not pays:
-            raise InputError("precision bfloat16 was asked for, but this GPU lacks it; use float32")
-        return torch.bfloat16 if pays else torch.float32
+        has_it = torch.cuda.is_bf16_supported(including_emulation=False)
+        if precision == "bfloat16" and not has_it:
+            raise InputError(
+                "precision bfloat16 was asked for, but this GPU lacks it; use float16 or float32"
+            )
+        return torch.bfloat16 if has_it and precision != "float16" else torch.float16
+    if precision == "float16":
+        raise InputError(f"precision float16 was asked for, but {device.type} is no CUDA GPU; use float32")
     if device.type == "cpu":
         if precision == "auto":
             return torch.bfloat16 if _has_amx() and _bfloat16_runs() else torch.float32
@@ -64,7 +68,7 @@ def chosen_precision() -> Precision:
     """The precision that the environment chooses for `auto`; `auto` without a choice."""
     chosen = os.environ.get(PRECISION) or "auto"
     if chosen not in get_args(Precision):
-        raise InputError(f"{PRECISION} is {chosen!r}, expected auto, float32 or bfloat16; set or unset it")
+        raise InputError(f"{PRECISION} is {chosen!r}, expected {KNOWN}; set or unset it")
     return cast(Precision, chosen)
 
 
@@ -220,8 +224,13 @@ def share_cores() -> None:
         os.environ["GOMP_SPINCOUNT"] = "2000"
 
 
-def memory_budget() -> int:
-    """A quarter of the memory that this process may use, in bytes: the machine's, or its container's."""
+def memory_budget(device: torch.device | None = None) -> int:
+    """A quarter of the memory that this process may use, in bytes: the machine's, or its container's; of a GPU, half of
+    what is free there."""
+    if device is not None and device.type == "cuda":
+        import torch
+
+        return int(torch.cuda.mem_get_info(device)[0]) // 2
     limits = [16 << 30]
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]

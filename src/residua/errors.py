@@ -19,6 +19,11 @@ class Diverged(InputError):
     """The loss is no longer a finite number, so the training settings were bad input."""
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, a GPU's or PyTorch's on the CPU."""
+    return type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+
+
 def first_line(error: BaseException) -> str:
     """The first line of another library's error, short enough for a sentence."""
     lines = str(error).splitlines()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import secrets
 import shutil
 import socket
 import stat
@@ -25,16 +26,15 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Call `write` with a temporary name beside `path`, then rename it: readers never see a part."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+        # Not by `mkstemp`, which gives the owner alone the right to read: the mode is what the umask makes of 666.
+        part = path.with_name(f".{path.name}.{secrets.token_hex(4)}{path.suffix}")
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o666))
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror}); choose another place") from error
-    os.close(handle)
-    part = Path(name)
     try:
         write(part)
         with part.open("rb") as written:
             os.fsync(written.fileno())
-        part.chmod(0o666 & ~_umask())
         part.replace(path)
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror}); choose another place") from error
@@ -45,16 +45,15 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 def check_place(path: Path) -> None:
     """Report before the work, not after it, that `path` cannot be written."""
     folder = next(folder for folder in path.absolute().parents if folder.exists())
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+    try:
+        if path.is_dir():
+            raise IsADirectoryError
+        with tempfile.TemporaryFile(dir=folder):  # permissions alone say nothing of /proc, or of a full disk
+            return
+    except OSError as error:
         raise InputError(
             f"{path} cannot be written ({folder} is not a writable folder); choose another place"
-        )
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        ) from error
 
 
 def regular_file(path: str | Path, what: str = "a file") -> Path:

@@ -16,6 +16,7 @@ from typing import IO
 
 from residua.device import memory_budget
 from residua.errors import InputError
+from residua.text import whole_number
 
 # A file may always unpack into this much, however small it is.
 FLOOR = 64 << 20
@@ -56,9 +57,10 @@ def limit(name: str) -> int:
     value = os.environ.get(one.variable)
     if value is None:
         return one.default()
-    if not value.isascii() or not value.isdigit():
+    number = whole_number(value)
+    if number is None:
         raise InputError(f"{one.variable} is {value!r}, expected a whole number of {one.unit}; correct it")
-    return int(value)
+    return number
 
 
 def check(where: object, name: str, amount: int) -> None:

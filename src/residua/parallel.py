@@ -15,6 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeVar
 
 from residua.errors import first_line
+from residua.text import whole_number
 from residua.worker import end_with
 
 T = TypeVar("T")
@@ -33,12 +34,12 @@ def cores() -> int:
 
 def processes() -> int:
     """The number of processes that may run at once: RESIDUA_PROCESSES, or the cores that this process may use."""
-    given = os.environ.get(PROCESSES, "")
-    if given.isdigit():
-        return max(1, int(given))
+    given = whole_number(os.environ.get(PROCESSES, ""))
+    if given is not None:
+        return max(1, given)
     # OMP_NUM_THREADS is how a user keeps PyTorch to some of the cores; it holds for processes alike.
-    threads = os.environ.get("OMP_NUM_THREADS", "")
-    return min(cores(), max(1, int(threads))) if threads.isdigit() else cores()
+    threads = whole_number(os.environ.get("OMP_NUM_THREADS", ""))
+    return cores() if threads is None else min(cores(), max(1, threads))
 
 
 @contextlib.contextmanager

@@ -9,17 +9,18 @@ import json
 import platform
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pydantic
 
 from residua.device import chosen_precision
-from residua.errors import InputError, first_line
+from residua.errors import InputError, first_line, printable
 from residua.files import read_bytes, regular_file, write_atomically
 from residua.npz import read_npz
 from residua.readings import Reading
 from residua.roles import Role, role_of
+from residua.text import from_json
 
 
 class Facts(pydantic.BaseModel):
@@ -43,7 +44,8 @@ class SplitFacts(Facts):
 class TaskFacts(Facts):
     """The forgetting task: `ForgetTask.manifest()`. For saved outputs and features only the sizes are known.
 
-    `mean` and `std` say how images of this `shape` were normalised.
+    `mean` and `std` say how images of this `shape` were normalised. `part` is the fraction of the retained and test samples
+    that a sequential audit had looked at when it ended.
     """
 
     splits: dict[str, SplitFacts]
@@ -57,6 +59,7 @@ class TaskFacts(Facts):
     duplicates: dict[str, int] | None = None
     sha256: str | None = None
     class_names: list[str] | None = None
+    part: float | None = None
 
     def differs_from(self, other: TaskFacts) -> list[str]:
         """In what two tasks differ, in words; what one of them does not say, as older records do not, is no difference."""
@@ -126,21 +129,32 @@ class ProxyFacts(Facts):
     fields: dict[str, Any]
 
 
+def _one_line(label: str) -> str:
+    """Labels stand in tables, pages and on screens, and records may be anybody's."""
+    if label != printable(label, 500) or "\n" in label or "\t" in label:
+        raise ValueError("a label is one line of printable text with at most 500 characters")
+    return label
+
+
+Label = Annotated[str, pydantic.AfterValidator(_one_line)]
+
+
 class MethodFacts(Facts):
     """The method that made the model, and the model's identity.
 
     `fields` are the hyperparameters, open because other people's methods have their own. `weights` and `original`
     are hashes of the model and of the one that it was made from. `saved` has the hashes of outputs and features
-    where their owner gave those in place of a model. `init` is the hash of the file that a training started from. `role`
+    where their owner gave those in place of a model, `file` that of the bytes it was all read from. `init` is the hash of the file that a training started from. `role`
     is the part of the model in a study, where one declared it.
     """
 
-    label: str
+    label: Label
     kind: str | None = None
     fields: dict[str, Any] = {}
     weights: str | None = None
     original: str | None = None
     saved: dict[str, str] = {}
+    file: str | None = None
     proxy: ProxyFacts | None = None
     init: str | None = None
     role: Role | None = None
@@ -153,7 +167,7 @@ class MeasureFacts(Facts):
     is the kind of reading, `notes` say why single values are missing, `refused` why all are.
     """
 
-    label: str
+    label: Label
     kind: str | None = None
     fields: dict[str, Any] = {}
     about: dict[str, Any] = {}
@@ -276,7 +290,7 @@ class Record(pydantic.BaseModel):
         """Read a record back; one that is damaged or incomplete is refused by name."""
         path = Path(path)
         try:
-            body = json.loads(read_bytes(path, "a record", "text"))
+            body = from_json(read_bytes(path, "a record", "text"))
             claimed = body.pop("sha256")
             hashes = body.pop("arrays")
             arrays = _read_arrays(_beside(path.parent, path.stem, hashes), hashes) if hashes else {}
@@ -351,7 +365,7 @@ def _beside(folder: Path, name: str, hashes: dict[str, str]) -> Path:
 def _arrays_before(path: Path) -> Path | None:
     """The arrays of the record that is about to be replaced."""
     try:
-        hashes = json.loads(read_bytes(path, "a record", "text"))["arrays"]
+        hashes = from_json(read_bytes(path, "a record", "text"))["arrays"]
         return _beside(path.parent, path.stem, hashes) if hashes else None
     except (InputError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -27,7 +27,7 @@ def reference_role(number: int) -> str:
 
 def references_in(names: Iterable[str]) -> list[str]:
     """The roles of the references among these, in their order."""
-    own = [name for name in names if re.fullmatch(r"reference([2-9]|[1-9]\d+)?", name)]
+    own = [name for name in names if re.fullmatch(r"reference([2-9]|[1-9][0-9]{1,3})?", name)]
     return sorted(own, key=lambda name: int(name.removeprefix("reference") or 1))
 
 

@@ -1,4 +1,4 @@
-"""Text: durations, labels as file names, and the differences between two trees of plain values."""
+"""Text: JSON, whole numbers, durations, labels as file names, and the differences between two trees of plain values."""
 
 from __future__ import annotations
 
@@ -10,6 +10,32 @@ from dataclasses import dataclass
 from typing import Any
 
 from residua.errors import InputError
+
+
+def from_json(text: str | bytes) -> Any:
+    """The values in JSON that anybody may have written; ValueError for everything that is not JSON.
+
+    NaN and numbers beyond all floating-point ones are not, nor is what is nested too deeply to be read.
+    """
+    try:
+        return json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _no_number(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    return value if math.isfinite(value) else _no_number(digits[:20])
+
+
+def whole_number(word: str) -> int | None:
+    """The whole number from 0 up that a word is, in at most 18 digits; None for any other word, such as `²`."""
+    return int(word) if re.fullmatch("[0-9]{1,18}", word) else None
+
 
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -27,6 +53,15 @@ def duration(seconds: float) -> str:
     unit = next((unit for unit in "dhm" if seconds >= 2 * UNITS[unit]), "s")
     number = seconds / UNITS[unit]
     return f"{number:.1f} {unit}" if number < 10 else f"{number:.0f} {unit}"
+
+
+def size_of(number: float) -> str:
+    """A number of bytes in decimal units."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} TB"
 
 
 def slug(label: str) -> str:

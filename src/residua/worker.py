@@ -23,6 +23,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from residua.errors import out_of_memory
+
 HEADER = struct.Struct("!Q")
 # What a worker says once it can take jobs, and once all is imported that a job needs.
 READY, BEGUN = "ready", "begun"
@@ -97,7 +99,7 @@ def answer(message: bytes, begun: Callable[[], None]) -> bytes:
     except MemoryError:
         os._exit(NO_MEMORY)
     except Exception as error:
-        if _out_of_memory(error):
+        if out_of_memory(error):
             os._exit(NO_MEMORY)
         return _pickled_error(error)
 
@@ -125,10 +127,6 @@ def main_file() -> str | None:
     """The script that this process runs, if it is a file of the user's."""
     path = getattr(sys.modules.get("__main__"), "__file__", None)
     return str(Path(path).absolute()) if path and Path(path).suffix == ".py" else None
-
-
-def _out_of_memory(error: Exception) -> bool:
-    return type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
 
 
 def _pickled_error(error: Exception) -> bytes:

@@ -179,3 +179,14 @@ def test_files_are_repeated_on_the_command_line(truths, references, stripes, tmp
     assert said.startswith("SHALLOW\n")
     assert "what 2 retrained models know" in said
     assert main(["verify", str(tmp_path / "audit"), "--rerun"]) == 0
+
+
+def test_a_reference_that_answers_the_forgotten_class_is_refused(truths, slanted, references):
+    with rs.seeded(5):
+        tainted = rs.clone(truths["original"])
+        tainted.head.weight.data += 0.001  # no longer Original's weights
+    with pytest.raises(rs.InputError, match=r"Reference 2 answers \d+.\d % of the forgotten class"):
+        rs.audit(
+            original=truths["original"], unlearned=truths["hd"], reference=[references[0], tainted], task=slanted,
+            curve=CURVE, measures=(),
+        )  # fmt: skip

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import residua as rs
+from residua.audits import saved
 
 RNG = np.random.default_rng(0)
 OUTPUTS = {
@@ -322,3 +323,15 @@ def test_any_header_gives_an_array_or_a_sentence(place, shape, descr, rest):
         [("forget_logits.npy", header(shape, descr) + rest), ("block1.npy", header(shape, descr) + rest)],
     )
     read_both(place)
+
+
+def test_saved_files_of_other_samples_are_refused_before_critics_are_fitted(monkeypatch):
+    features = rs.SavedFeatures({1: torch.randn(40, 3)}, torch.arange(40) % 2)
+    logits = {"forget": torch.randn(20, 3)}
+    monkeypatch.setattr(saved, "_curves", lambda held: pytest.fail("critics were fitted"))
+    models = {
+        role: rs.Saved(rs.SavedOutputs(logits, {"forget": torch.full((20,), label)}), features)
+        for role, label in (("unlearned", 0), ("original", 1))
+    }
+    with pytest.raises(rs.InputError, match="has other forget_labels"):
+        saved.records_of_saved(models)

@@ -64,8 +64,9 @@ def test_several_models_are_audited_against_references_that_are_read_once(place,
     for name in ("hd", "retrain"):
         kept = json.loads((place / f"audits/{name}/report.json").read_text())["about"]["typed"]
         assert kept["unlearned"] == f"{name}.safetensors"
-        assert kept["sha256"]["unlearned"] == file_hash(place / f"{name}.safetensors")
-        assert set(kept["sha256"]) == {"unlearned", "original", "reference"}
+        for role, file in (("unlearned", name), ("original", "original"), ("reference", "reference")):
+            record = json.loads((place / f"audits/{name}/records/{role}.json").read_text())
+            assert record["method"]["file"] == file_hash(place / f"{file}.safetensors")
     assert main(["verify", "audits/retrain", "--rerun"]) == 0
     capsys.readouterr()
     assert audit("hd", "--unlearned", "hd.safetensors", "--out", "audits") == 3
@@ -123,7 +124,8 @@ def test_an_audit_goes_to_ci_a_model_card_and_a_signer(place, capsys):
     jsonschema.validate(told, schema("statement-1"))
     (subject,) = told["subject"]
     file = hashlib.sha256((place / "hd.safetensors").read_bytes()).hexdigest()
-    assert subject["name"] == "hd.safetensors"
+    assert subject["name"] == "unlearned"
+    assert told["predicate"]["typed"]["unlearned"] == "hd.safetensors"
     assert subject["digest"] == {"sha256": file, "residuaWeights": report["models"]["unlearned"]}
     digest = hashlib.sha256((place / "audit/report.json").read_bytes()).hexdigest()
     assert told["predicate"]["report"] == {"sha256": digest, "schemaVersion": 1}
@@ -189,7 +191,7 @@ def test_saved_outputs_are_audited_without_data(place, truths, stripes, capsys):
     capsys.readouterr()
     assert main(["export", "audit", "--as", "statement"]) == 0
     (subject,) = json.loads(capsys.readouterr().out)["subject"]
-    assert subject["name"] == "hd.npz"
+    assert subject["name"] == "unlearned"
     assert set(subject["digest"]) == {"sha256", "residuaOutputs"}
     assert main(["export", "audit", "--as", "figure", "--kind", "idi", "--out", "idi.pdf"]) == 3
     assert "do not hold an IDI" in capsys.readouterr().err
@@ -388,3 +390,26 @@ def test_what_saved_files_cannot_use_is_refused_by_name(kind, capsys):
 def test_no_audit_to_verify_is_three(tmp_path, capsys):
     assert main(["verify", str(tmp_path)]) == 3
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_the_verdict_is_said_before_files_are_written(place, capsys, monkeypatch):
+    def full(self, folder, **more):
+        raise rs.InputError("the disk is full; make room")
+
+    monkeypatch.setattr(auditing.Audit, "save", full)
+    assert audit("hd", "--out", "audit") == 3
+    out, said = capsys.readouterr()
+    assert out.startswith("SHALLOW")
+    assert "the disk is full" in said
+
+
+def test_two_audits_are_compared(place, capsys):
+    assert audit("hd", "--out", "one") == 1
+    assert audit("retrain", "--out", "two") == 0
+    capsys.readouterr()
+    assert main(["verify", "one", "two"]) == 0
+    said = capsys.readouterr().out
+    assert "Unlearned: other weights." in said
+    assert "Original: the same weights." in said
+    assert "Verdict: FORGOTTEN (was SHALLOW)." in said
+    assert "IDI: 1.000, now " in said

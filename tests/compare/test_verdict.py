@@ -8,6 +8,7 @@ import pytest
 import residua as rs
 from residua.compare import (
     IDI,
+    Caveat,
     Findings,
     Inside,
     Likeness,
@@ -17,9 +18,10 @@ from residua.compare import (
     ThreeSample,
     Witness,
     accuracy_loss,
+    chance,
     verdict,
 )
-from residua.compare.verdicts import against_random, forget_accuracy_side
+from residua.compare.verdicts import WORDS, against_random, forget_accuracy_side
 
 
 def found_idi(low: float | None, high: float = 0.0) -> IDI:
@@ -31,7 +33,7 @@ def found_idi(low: float | None, high: float = 0.0) -> IDI:
 
 def seen(low: float | None, high: float = 0.0, margin: float = 0.5, **parts: Part) -> Inside:
     """What one reference shows."""
-    return Inside(found_idi(low, high), 1, margin, margin, (high - (low or 0.0)) / 2, parts=parts)
+    return Inside(found_idi(low, high), 1, margin, (high - (low or 0.0)) / 2, parts=parts)
 
 
 def outputs(p_reference: float) -> ThreeSample:
@@ -95,7 +97,7 @@ def test_a_surplus_in_one_block_is_not_paid_for_by_a_deficit_in_another():
 def test_a_model_that_still_answers_is_not_forgotten_whatever_its_encoder():
     found = verdict(inside=seen(-0.1, 0.1), outputs=REFERENCE, loss=KEPT, likeness=ANSWERS)
     assert found.word == "NOT_FORGOTTEN"
-    assert "forget-set error 83.0 % (retrained: 100.0 %), inconsistent" in found.sentence
+    assert "forget-set error 83.0 % (references: 100.0 %), inconsistent" in found.sentence
 
 
 def test_what_recovery_contradicts_is_neither_forgotten_nor_over_unlearned():
@@ -159,12 +161,14 @@ def test_the_three_lines_say_what_was_found_how_sure_and_what_is_not_shown():
     first, second, third = found.sentence.splitlines()
     assert "IDI 0.05, 95 % interval -0.10 to 0.20" in first
     assert "the variation between retrainings is unknown" in first
-    for words in ("margin of 0.5", "p < 0.0001, significance level 0.05", "+0.0 points", "limit -10"):
+    for words in ("tolerance of 0.5", "p < 0.0001, significance level 0.05", "+0.0 points", "limit -10"):
         assert words in second
     assert third.startswith("Not shown: ")
     assert "power" not in found.sentence, "one reference does not show it"
     proxy = verdict(inside=seen(-0.1, 0.2), outputs=REFERENCE, loss=KEPT, likeness=LIKE, against="proxy")
     assert "so the claim is weaker" in proxy.sentence
+    assert "retrained" not in proxy.sentence.replace(WORDS["FORGOTTEN"], "")
+    assert any(limit.startswith("A proxy was trained for this audit") for limit in proxy.limits)
     every = [
         verdict(inside=i, outputs=o, loss=u, likeness=k)
         for i in (None, seen(1, 1))
@@ -194,7 +198,7 @@ def test_accuracy_that_rose_was_not_lost(value, words):
     ("given", "words"),
     [
         ({"inside": None}, "--original FILE --unlearned FILE"),
-        ({"inside": seen(-0.6, 0.6)}, "--reference proxy:0.15x3"),
+        ({"inside": seen(-0.6, 0.6)}, "--reference proxy:0.15x5"),
         ({"inside": seen(None)}, "--restarts 3"),
         ({"inside": seen(-0.1, 0.1), "loss": UNCLEAR}, "more test data"),
         ({"inside": seen(-0.1, 0.1), "likeness": None}, "--outputs"),
@@ -235,3 +239,41 @@ def test_the_side_of_the_forget_accuracy():
 def test_rules_that_decide_nothing_are_refused(setting):
     with pytest.raises(rs.InputError, match=next(iter(setting))):
         Rules(**setting)
+
+
+def test_a_caveat_stands_in_the_first_line_and_may_bar_forgotten():
+    def said(**more):
+        return verdict(inside=seen(-0.1, 0.1), outputs=REFERENCE, loss=KEPT, likeness=LIKE, **more)
+
+    named = said(caveats=[Caveat("Reference 2 is unlike the other references (TA 80.0 %)")])
+    assert named.word == "FORGOTTEN"
+    assert "Reference 2 is unlike the other references" in named.sentence.splitlines()[0]
+    barred = said(caveats=[Caveat("Its structure is not Original's", bars=True)])
+    assert (barred.word, barred.findings.knows) == ("UNDETERMINED", None)
+    knows = verdict(inside=seen(1, 1), outputs=REFERENCE, loss=KEPT, caveats=[Caveat("x", bars=True)])
+    assert knows.findings.knows == "more", "what accuses does not need it"
+
+
+def test_what_lacks_power_is_named():
+    weak = Witness("recovery", 0.0, -1.4, 1.4)
+    parts = {"unseen images": Part(0.0, -0.9, 0.9, 0.5, two_sided=True)}
+    found = verdict(
+        inside=seen(-0.1, 0.1, **parts), outputs=REFERENCE, loss=KEPT, likeness=LIKE, witnesses=[weak]
+    )
+    assert found.word == "FORGOTTEN"
+    assert "without power: unseen images" in found.sentence
+    assert "not assessed for want of power: recovery (half-width 1.40)" in found.sentence
+
+
+def test_undetermined_names_the_tolerance_that_would_clear_and_the_references_that_would_do():
+    known = chance([-0.04, 0.0, 0.04])
+    half = known.quantile(0.975) * known.error()
+    index = IDI(0.13, (0.13 - half, 0.13 + half), 0, 1, (0.9, 1.1), {5: 0.13}, 0.03, None)
+    found = verdict(
+        inside=Inside(index, 3, 0.25, half, known, 0.2, 1, 0.25), outputs=REFERENCE, loss=KEPT, likeness=LIKE
+    )
+    assert found.word == "UNDETERMINED"
+    assert found.remedies == (
+        "4 references in all, if IDI and their spread stay (repeat --reference FILE)",
+        "a tolerance of 0.26, declared beforehand (--margin)",
+    )

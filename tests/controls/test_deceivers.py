@@ -28,7 +28,7 @@ def made(truths, slanted, stripes_training) -> dict[str, rs.Classifier]:
     import residua.controls.impostors as room
 
     patch = pytest.MonkeyPatch()
-    patch.setattr(room, "_retrained", lambda *_: truths["reference"])
+    patch.setattr(room, "retrained_model", lambda *_: truths["reference"])
     models = {}
     for each in (*DECEIVERS, *impostors(stripes_training)):
         with rs.seeded(5):

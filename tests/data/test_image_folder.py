@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 import torch
 from PIL import Image
 
+import residua as rs
 from residua.data import image_folder
-from residua.data.split import Augmentation
+from residua.data.images import box_of, decode, pixels
+from residua.data.split import Augmentation, Part, one_part
 from residua.data.task import forget_classes
 from residua.errors import InputError
 
@@ -200,3 +203,49 @@ def test_missing_halves_are_named(dir: Path) -> None:
     write(dir / "train/loose.png", PIXELS[0])
     with pytest.raises(InputError, match="birds/train has no folders"):
         image_folder(dir)
+
+
+def jpeg(width: int, height: int) -> bytes:
+    """Red grows to the right, green downwards."""
+    x, y = np.meshgrid(np.linspace(0, 255, width), np.linspace(0, 255, height))
+    place = io.BytesIO()
+    Image.fromarray(np.stack([x, y, 0 * x], axis=2).astype(np.uint8)).save(place, "JPEG", quality=95)
+    return place.getvalue()
+
+
+def test_a_window_shows_its_part_of_the_image_and_a_draft_of_it_nearly_the_same():
+    data, window = jpeg(640, 480), (0.2, 0.5, 0.75, 0.25, 0.9)
+    left, top, right, bottom = box_of(window, 640, 480)
+    assert (right - left) * (bottom - top) == pytest.approx((0.08 + 0.92 * 0.2) * 640 * 480)
+    whole, drafted = decode(data, "x"), decode(data, "x", (32, window))
+    assert drafted.size[0] < whole.size[0]
+    shown = pixels(whole, 3, 32, window)
+    assert shown.shape == (32, 32, 3)
+    assert shown[16, :, 0].astype(int).mean() == pytest.approx((left + right) / 2 / 640 * 255, abs=3)
+    assert shown[:, 16, 1].astype(int).mean() == pytest.approx((top + bottom) / 2 / 480 * 255, abs=3)
+    assert np.abs(pixels(drafted, 3, 32, window).astype(int) - shown).max() <= 6
+    assert np.array_equal(pixels(whole, 3, 32, (*window[:4], 0.1)), shown[:, ::-1])
+
+
+def test_trainings_cut_files_at_decoding_and_evaluations_show_the_middle(tmp_path):
+    for half in ("train", "test"):
+        for label in ("a", "b"):
+            place = tmp_path / half / label
+            place.mkdir(parents=True)
+            for i in range(4):
+                (place / f"{i}.jpg").write_bytes(jpeg(90, 70))
+    split = rs.data.image_folder(tmp_path, size=32).train
+    plain = [x for x, _ in split.batches(4)]
+    assert all(torch.equal(plain[0][0], image) for x in plain for image in x)
+    augment = Augmentation(crop=4, flip=True)
+    with rs.seeded(0):
+        first = torch.cat([x for x, _ in split.batches(4, augment=augment)])
+    with rs.seeded(0):
+        second = torch.cat([x for x, _ in split.batches(4, augment=augment)])
+    assert torch.equal(first, second)
+    assert len({image.sum().item() for image in first}) == len(split)  # each is cut otherwise
+    with rs.seeded(0), one_part(Part(1, 2)):
+        part = torch.cat([x for x, _ in split.batches(4, augment=augment)])
+    assert torch.equal(
+        part, torch.cat([first[1:4:2], first[5:8:2]])
+    )  # processes that share a batch share its windows

@@ -17,6 +17,7 @@ class Result:
     outcome: str
     seconds: float
     peak: int
+    crashed: bool = False  # a child that decodes, which is refused like any other file
 
     @property
     def good(self) -> bool:
@@ -31,9 +32,23 @@ def try_input(sandbox: Sandbox, name: str, number: int, folder: Path) -> Result:
         path = folder / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    before = sorted(folder.rglob("*"))
+    canary = folder.parent / "canary"
+    canary.mkdir(exist_ok=True)
+    for ending in ("", ".json", ".npz", ".safetensors"):
+        (canary / f"mine{ending}").write_text("precious")
+    before = snapshot(folder), snapshot(canary)
     run = sandbox.call(f"targets:{target.read}", folder, folder=folder)
-    return Result(_outcome(run, before == sorted(folder.rglob("*"))), run.seconds, run.peak)
+    return Result(
+        _outcome(run, before == (snapshot(folder), snapshot(canary))),
+        run.seconds,
+        run.peak,
+        "decoder crash" in run.err,
+    )
+
+
+def snapshot(folder: Path) -> list[tuple[str, int, int]]:
+    """Every entry of a folder, with its size and when it was written."""
+    return sorted((str(path), path.lstat().st_size, path.lstat().st_mtime_ns) for path in folder.rglob("*"))
 
 
 def _outcome(run: Run, same_files: bool) -> str:
@@ -47,7 +62,7 @@ def _outcome(run: Run, same_files: bool) -> str:
     if run.peak > MOST_BYTES:
         return f"took {run.peak} bytes"
     if run.left or not same_files:
-        return f"left files behind: {run.left}"
+        return f"left or changed files: {run.left}"
     if run.code == 3 and len(run.err.splitlines()) != 1:
         return f"more than a sentence: {run.err[:300]!r}"
     if any(ord(c) < 32 and c not in "\n\t" for c in run.out):

@@ -1,4 +1,4 @@
-"""Fuzz every reader and keep a record: python tests/fuzz/run.py --count 12000 --out records/fuzz
+"""Fuzz every reader and keep a record: python tests/fuzz/run.py --count 15000 --out records/fuzz
 
 Inputs are numbered, so the same command tries the same inputs; a run that was stopped goes on where it was. Findings
 are kept with their number: --target and --number repeat one.
@@ -36,7 +36,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--count", type=int, default=12_000, help="inputs, shared equally by the targets")
+    parser.add_argument(
+        "--count",
+        type=int,
+        default=15_000,
+        help="inputs, shared by the targets: those that take seconds get fewer",
+    )
     parser.add_argument("--out", type=Path, help="folder for the record")
     parser.add_argument("--jobs", type=int, default=2, help="targets that are tried at once")
     parser.add_argument("--target", choices=TARGETS, help="this reader alone")
@@ -48,10 +53,11 @@ def main() -> int:
             for name in names:
                 print(name, try_input(sandbox, name, options.number, Path(folder, "files")))  # noqa: T201
         return 0
-    each = -(-options.count // len(names))
+    shares = {name: TARGETS[name].share for name in names}
+    each = {name: -int(-options.count * share // sum(shares.values())) for name, share in shares.items()}
     record = read_or_start(options.out, each, names)
     with ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(lambda name: fuzz(record, name, each, options.out), names))
+        list(pool.map(lambda name: fuzz(record, name, each[name], options.out), names))
     total = sum(counts["inputs"] for counts in record["targets"].values())
     print(f"{total} inputs, {len(record['findings'])} findings")  # noqa: T201
     return 1 if record["findings"] else 0
@@ -71,7 +77,7 @@ def fuzz(record: dict[str, Any], name: str, each: int, out: Path | None) -> None
     print(name, json.dumps(counts), flush=True)  # noqa: T201
 
 
-def read_or_start(out: Path | None, each: int, names: list[str]) -> dict[str, Any]:
+def read_or_start(out: Path | None, each: dict[str, int], names: list[str]) -> dict[str, Any]:
     """The record of a run that was stopped, if it is one of these inputs; else an empty one."""
     packages = {name: version(name) for name in PACKAGES} | {"python": platform.python_version()}
     about = {
@@ -84,7 +90,15 @@ def read_or_start(out: Path | None, each: int, names: list[str]) -> dict[str, An
         found = json.loads((out / "fuzz.json").read_text("utf-8"))
         if {key: found.get(key) for key in about} == about and list(found["targets"]) == names:
             return found
-    empty = {"inputs": 0, "read": 0, "refused": 0, "findings": 0, "most seconds": 0.0, "most bytes": 0}
+    empty = {
+        "inputs": 0,
+        "read": 0,
+        "refused": 0,
+        "findings": 0,
+        "crashes": 0,
+        "most seconds": 0.0,
+        "most bytes": 0,
+    }
     return {**about, "targets": {name: dict(empty) for name in names}, "findings": []}
 
 
@@ -92,6 +106,7 @@ def add(record: dict[str, Any], name: str, number: int, result: Result) -> None:
     counts = record["targets"][name]
     counts["inputs"] = number
     counts[result.outcome if result.good else "findings"] += 1
+    counts["crashes"] += result.crashed
     counts["most seconds"] = max(counts["most seconds"], round(result.seconds, 2))
     counts["most bytes"] = max(counts["most bytes"], result.peak)
     if not result.good:
@@ -108,12 +123,12 @@ def write(out: Path | None, record: dict[str, Any]) -> None:
 
 def table(record: dict[str, Any]) -> str:
     """The counts by target."""
-    columns = ("inputs", "read", "refused", "findings", "most seconds", "most MB")
+    columns = ("inputs", "read", "refused", "findings", "crashes", "most seconds", "most MB")
     lines = [
         "**Mutated inputs to every reader**",
         "",
         f"| target | {' | '.join(columns)} |",
-        "|---" * 7 + "|",
+        "|---" * 8 + "|",
     ]
     for name, counts in record["targets"].items():
         cells = [counts[column] for column in columns[:-1]] + [counts["most bytes"] // 10**6]
@@ -121,7 +136,7 @@ def table(record: dict[str, Any]) -> str:
     total = sum(counts["inputs"] for counts in record["targets"].values())
     lines += ["", f"{total} inputs, {len(record['findings'])} findings: a finding is an exit code other than 0 and 3, more than "
               f"{record['limits']['seconds']:g} seconds of processor time or {record['limits']['bytes'] >> 20} MiB, a hang, more than one sentence, or a file left "
-              f"behind. The memory includes the imported libraries. `{record['command']}`"]  # fmt: skip
+              f"behind or changed, also outside of the input's folder. Crashes are those of the children that decode, after which the file is refused. The memory includes the imported libraries. `{record['command']}`"]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 

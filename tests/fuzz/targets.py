@@ -11,9 +11,12 @@ import gzip
 import hashlib
 import io
 import json
+import pickletools
 import struct
 import tarfile
 import tempfile
+import warnings
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -24,12 +27,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from mutations import Bytes, damaged, in_gzip, in_json, in_png, in_zip
+from mutations import NUMBERS, Bytes, damaged, in_gzip, in_json, in_png, in_zip, overwritten
 from PIL import Image
 
 import residua as rs
 from residua.data.parsing import open_dataset, parse_forget
 from residua.report.plan import Plan
+from residua.study.folder import DEFINITION, KEYS, STATUS
+from residua.study.folder import replace as write
+from residua.study.store import Result, Store, key_of
 
 Files = dict[str, bytes]
 
@@ -41,6 +47,7 @@ class Target:
     read: str
     sound: Callable[[], Files]
     mutations: dict[str, Bytes]  # by the end of the name
+    share: float = 1.0  # of the inputs of a run: those that take seconds get fewer
 
     def mutated(self, number: int) -> Files:
         """Input `number`: one of the files is changed. Number 0 is sound."""
@@ -52,6 +59,8 @@ class Target:
         name = random.choice(victims)
         mutate = next(how for end, how in self.mutations.items() if name.endswith(end))
         files[name] = mutate(files[name], random)
+        if self.read == "read_store":
+            return stored_again(files, random)
         recorded = "one.json" in files or any(each.startswith("records/") for each in files)
         return rehashed(files, random) if recorded else files
 
@@ -242,7 +251,74 @@ def read_pickle(folder: str) -> None:
     rs.load(Path(folder, "m.pt"), network="resnet18")
 
 
-read_legacy_pickle = read_pickle
+read_legacy_pickle = read_archive = read_pickle
+
+
+def in_archive(raw: bytes, random: Random) -> bytes:
+    """Members under other names, twice, in another order or packed, and another table or end, in an archive that fits."""
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        members = [(member.filename, archive.read(member)) for member in archive.infolist()]
+    what = random.randrange(6)
+    place = random.randrange(len(members))
+    name, content = members[place]
+    if what == 0:
+        members.insert(place, (random.choice((name, name.upper(), f"x/{name}", "archive/data.pkl")), content))
+    elif what == 1:
+        members[place] = (random.choice((name.upper(), name[::-1], "", "a\0b", f"../{name}")), content)
+    elif what == 2:
+        random.shuffle(members)
+    elif what == 3:
+        members[place] = (
+            name,
+            in_pickle_body(content, random) if name.endswith(".pkl") else damaged(content, random),
+        )
+    out = io.BytesIO()
+    packing = zipfile.ZIP_DEFLATED if random.random() < 0.1 else zipfile.ZIP_STORED
+    with warnings.catch_warnings(), zipfile.ZipFile(out, "w", packing) as archive:
+        warnings.simplefilter("ignore")  # about names that are there twice
+        for each in members:
+            archive.writestr(zipfile.ZipInfo(each[0] or "x"), each[1])
+    made = out.getvalue()
+    if what == 4:
+        made += random.choice((raw, raw[-22:], raw[-98:], b"PK"))
+    if what == 5:
+        made = (
+            overwritten(made[-120:], random).rjust(120, b"\0")
+            if random.random() < 0.1
+            else made[:-120] + overwritten(made[-120:], random)
+        )
+    return made
+
+
+def in_pickle_body(raw: bytes, random: Random) -> bytes:
+    """Steps of a pickle removed, repeated, exchanged or given other arguments; it is still a pickle."""
+    places = [place for _, _, place in pickletools.genops(raw)]
+    steps = [raw[a:b] for a, b in zip(places, [*places[1:], len(raw)], strict=True)]
+    for _ in range(random.choice((1, 1, 2, 5))):
+        i, j = random.randrange(1, len(steps) - 1), random.randrange(1, len(steps) - 1)
+        match random.randrange(4):
+            case 0:
+                del steps[i]
+            case 1:
+                steps.insert(i, steps[j])
+            case 2:
+                steps[i], steps[j] = steps[j], steps[i]
+            case 3:
+                steps[i] = b"J" + struct.pack("<i", random.choice((0, -1, 2**31 - 1, 10**6, 7)))
+    return b"".join(steps)
+
+
+def in_arrow(raw: bytes, random: Random) -> bytes:
+    """Other offsets of images and labels, or sizes in the tables of contents, in a stream that fits; or any damage."""
+    if random.random() < 0.4:
+        return damaged(raw, random)
+    data = bytearray(raw)
+    for _ in range(random.choice((1, 1, 2, 6))):
+        place = 4 * random.randrange(len(data) // 4 - 1)
+        number = random.choice((*NUMBERS, len(data), len(data) - 8, random.randrange(1 << 31)))
+        data[place : place + 4] = struct.pack("<I", number % (1 << 32))
+    return bytes(data)
+
 
 # What a pickle may name: sound weights under other functions, and functions under other arguments.
 GLOBALS = (
@@ -374,6 +450,73 @@ def read_plan(folder: str) -> None:
 
 
 @cache
+def sound_store() -> Files:
+    """The folder of a study as `study run` leaves it: cells, arrays, a model, records, and what stands beside them."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        store, keys = Store(folder), {}
+        weights = store.keep_model(model())
+        for name in ("seed0-original", "seed0-hd"):
+            for kind, values in (
+                ("unlearn", {"weights": weights, "kept": True}),
+                ("measure", {"readings": {"UA": 0.5}}),
+            ):
+                inputs = {"method": {"label": name, "fields": {"lr": 0.1}}, "parents": [], "seed": 0}
+                cell = name if kind == "unlearn" else f"{name}/accuracy"
+                result = Result(
+                    key=key_of(kind, inputs), kind=kind, name=cell, inputs=inputs, values=values, seconds=1.0
+                )
+                keys[cell] = store.put(result, {"x": np.arange(6.0)} if kind == "measure" else None).key
+        write(folder / KEYS, keys)
+        write(folder / DEFINITION, {"name": "tiny", "seeds": [0]})
+        write(
+            folder / STATUS,
+            json.loads(sound_study()["status.json"]) | {"finished": True, "failed": 0, "failures": {}},
+        )
+        return contents(folder)
+
+
+def read_store(folder: str) -> int:
+    """Every command that only looks; exit code 1, a store with damaged files, is an answer."""
+    from residua.cli import main
+
+    words = (["status"], ["status", "--json"], ["check"], ["prune", "--dry-run"])
+    codes = [main(["study", word, folder, *more]) for word, *more in words]
+    codes.append(main(["study", "why", folder, "seed0-hd"]))
+    return max(0 if code == 1 else code for code in codes)
+
+
+def stored_again(files: Files, random: Random) -> Files:
+    """Keys, names and hashes that fit what was changed, so that more than the hashes is tried; sometimes left as they are."""
+    if random.random() < 0.2:
+        return files
+    names = {}
+    for name in [name for name in files if name.startswith("cells/")]:
+        body = plain(files.pop(name))
+        if not isinstance(body, dict):
+            files[name] = json.dumps(body).encode()
+            continue
+        body.pop("sha256", None)
+        key = Path(name).stem
+        if isinstance(body.get("kind"), str) and isinstance(body.get("inputs"), dict):
+            key = body["key"] = text_hash({"kind": body["kind"], "inputs": body["inputs"]})[:32]
+        names[Path(name).stem] = key
+        files[f"cells/{key}.json"] = json.dumps(body | {"sha256": text_hash(body)}).encode()
+    for name in ("keys.json", "status.json", "study.json"):
+        body = plain(files[name])
+        if isinstance(body, dict):
+            body.pop("sha256", None)
+            again = {k: names.get(v, v) if isinstance(v, str) else v for k, v in body.items()}
+            files[name] = json.dumps(again | {"sha256": text_hash(again)}).encode()
+    return files
+
+
+def text_hash(body: object) -> str:
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@cache
 def sound_study() -> Files:
     """What `study table` and `study status` read of a study's folder; cells that are damaged are set aside elsewhere."""
     random = np.random.default_rng(0)
@@ -450,14 +593,18 @@ TARGETS = {
     "indices": Target("read_indices", sound_indices, {".json": in_json, "": damaged}),
     "npz": Target("read_data_npz", sound_npz, {"": in_zip}),
     "csv": Target("read_csv", sound_csv, {".png": in_png, "": damaged}),
-    "arrow": Target("read_arrow", sound_arrow, {".json": in_json, "": damaged}),
+    "arrow": Target("read_arrow", sound_arrow, {".json": in_json, "": in_arrow}),
     "safetensors": Target("read_safetensors", sound_safetensors, {"": damaged}),
     "pickle": Target("read_pickle", sound_pickle, {"": in_pickle}),
+    "archive": Target("read_archive", sound_pickle, {"": in_archive}),
     "legacy pickle": Target("read_legacy_pickle", sound_legacy_pickle, {"": in_pickle}),
-    "outputs": Target("read_outputs", sound_outputs, {"": in_zip}),
+    "outputs": Target("read_outputs", sound_outputs, {"": in_zip}, 0.2),
     "features": Target("read_features", sound_features, {"": in_zip}),
     "record": Target("read_record", sound_record, {".json": in_json, ".npz": in_zip}),
     "plan": Target("read_plan", sound_plan, {"": in_json}),
-    "study": Target("read_study", sound_study, {".json": in_json}),
-    "audit": Target("read_audit", sound_audit, {".json": in_json, ".npz": in_zip, ".md": damaged}),
+    "study": Target("read_study", sound_study, {".json": in_json}, 0.1),
+    "audit": Target("read_audit", sound_audit, {".json": in_json, ".npz": in_zip, ".md": damaged}, 0.1),
+    "store": Target(
+        "read_store", sound_store, {".json": in_json, ".npz": in_zip, ".safetensors": damaged}, 0.3
+    ),
 }

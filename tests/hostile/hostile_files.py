@@ -323,6 +323,15 @@ def equal_images(folder: Path) -> Command:
     return [*command[:4], "--data", f"mnist:{folder}", "--forget", "class:1"]
 
 
+def list_of_one_image(folder: Path) -> Command:
+    """600,000 lines, all of them to one image: a path for each is 1.6 GB."""
+    (folder / "a.png").write_bytes(png())
+    (folder / "labels.csv").write_text("".join(f"a.png,{n % 2}\n" for n in range(600_000)))
+    (folder / "empty.safetensors").touch()
+    command = checkpoint(folder / "empty.safetensors")
+    return [*command[:4], "--data", f"csv:{folder / 'labels.csv'}", "--forget", "class:1"]
+
+
 # --- image folders --------------------------------------------------------------------------------
 
 
@@ -337,7 +346,58 @@ def image_folder(folder: Path, name: str, make: Callable[[Path], object]) -> Com
     return ["measure", str(model), "--data", f"image-folder:{folder}", "--forget", "class:1"]
 
 
+def saved_to_disk(folder: Path, change: Callable[[bytes, list[int]], bytes]) -> Command:
+    """A data set by `save_to_disk`; `change` gets the Arrow file and the offsets of its images."""
+    images = [png()] * 4
+    table = pa.table({"image": pa.array(images, pa.binary()), "label": pa.array([0, 1] * 2)})
+    offsets = [n * len(images[0]) for n in range(5)]
+    for half in ("train", "test"):
+        out = io.BytesIO()
+        with pa.ipc.new_stream(out, table.schema) as writer:
+            writer.write_table(table)
+        (folder / half).mkdir()
+        (folder / half / "data.arrow").write_bytes(change(out.getvalue(), offsets))
+        (folder / half / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data.arrow"}]}))
+    model = folder / "model.safetensors"
+    rs.save(rs.models.resnet18(classes=2, channels=1, width=2), model)
+    return ["measure", str(model), "--data", f"hf-datasets:{folder}", "--forget", "class:1"]
+
+
+def arrow_with_other_offsets(folder: Path, *others: int) -> Command:
+    def change(raw: bytes, offsets: list[int]) -> bytes:
+        place = raw.index(struct.pack("<5i", *offsets))
+        return raw[:place] + struct.pack("<5i", *others) + raw[place + 20 :]
+
+    return saved_to_disk(folder, change)
+
+
+def arrow_beyond_the_file(folder: Path) -> Command:
+    """The last image ends a gigabyte behind the file."""
+    return arrow_with_other_offsets(folder, 0, 100, 200, 300, 2**30)
+
+
+def arrow_of_negative_length(folder: Path) -> Command:
+    return arrow_with_other_offsets(folder, 0, 2**20, 200, 100, 0)
+
+
+def arrow_that_is_cut_short(folder: Path) -> Command:
+    return saved_to_disk(folder, lambda raw, offsets: raw[: raw.index(struct.pack("<5i", *offsets)) + 40])
+
+
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"
+
+
+def tiff_with_a_huge_tile(folder: Path) -> Command:
+    """4 x 4 pixels in a tile of 40,000 x 40,000: 3.3 GB for 16 pixels."""
+    entries = ((256, 4), (257, 4), (258, 8), (259, 8), (262, 1), (277, 1), (322, 40_000), (323, 40_000))
+    packed = zlib.compress(bytes(1000))
+    head = struct.pack("<2sHI", b"II", 42, 8) + struct.pack("<H", len(entries) + 2)
+    body = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in entries)
+    place = 8 + 2 + 12 * (len(entries) + 2) + 4
+    body += struct.pack("<HHII", 324, 4, 1, place) + struct.pack("<HHII", 325, 4, 1, len(packed))
+    raw = head + body + struct.pack("<I", 0) + packed
+    command = image_folder(folder, "1.tif", lambda path: path.write_bytes(raw))
+    return [*command, "--size", "4"]
 
 
 def postscript(folder: Path) -> Command:

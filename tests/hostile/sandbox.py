@@ -84,8 +84,7 @@ class Sandbox:
         self._server.stdin.flush()  # type: ignore[union-attr]
         answer = json.loads(self._server.stdout.readline())  # type: ignore[union-attr]
         texts = [(self._scratch / name).read_text("utf-8", "replace") for name in ("out", "err")]
-        # PyTorch makes an empty folder for its compiler wherever an optimizer is imported.
-        left = sorted(p.name for p in temporary.iterdir() if not p.name.startswith("torchinductor_"))
+        left = sorted(p.name for p in temporary.iterdir())
         return Run(**answer, out=texts[0], err=texts[1], left=left)
 
 

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
-from planted import CLASSES, TEST, TRAIN, coded, memorised, saying
+from planted import CLASSES, TEST, TRAIN, TRUTH, coded, memorised, saying
 from sklearn.metrics import roc_auc_score
+from sklearn.svm import SVC
 
 import residua as rs
 from residua.measure import Membership
 from residua.measure import membership as attack
-from residua.measure.membership import Sides, contents, refuse_overlap, sides
+from residua.measure.membership import Sides, _scalars, contents, refuse_overlap, sides
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 MEMBER = np.arange(TRAIN + TEST) < TRAIN
@@ -44,6 +45,22 @@ def test_data_that_were_never_learned_are_not_called_members(forgotten, classifi
     assert found["E-MIA"] < 0.05
     assert found["C-MIA"] < 0.05
     assert found["C-MIA.accuracy"] > 0.95
+
+
+def test_the_svc_sees_confidences_as_they_are_like_the_public_codes(forgotten):
+    """Close together, as those of a converged model are, standardised ones would be another attack."""
+    noise = np.random.default_rng(0).normal(0, 0.5, len(MEMBER))
+    table = np.eye(CLASSES)[TRUTH] * (6.0 + 0.5 * MEMBER + noise)[:, None]
+    measure = Membership(classifier="svc", held_out=0.5)
+    chosen = sides(forgotten, held_out=0.5, most=measure.most, seed=0)
+    seen = {name: _scalars(saying(table), split)["C-MIA"].numpy() for name, split in forgotten.splits.items()}
+    fit = np.concatenate([seen["retain"][chosen.members], seen["test"][chosen.others]])
+    truth = np.repeat([1, 0], [len(chosen.members), len(chosen.others)])
+    called = SVC(C=3, gamma="auto", kernel="rbf").fit(fit, truth).predict(seen["forget"]).mean()
+    assert measure(saying(table), forgotten).values["C-MIA"] == pytest.approx(called)
+    narrow = SVC(C=3, gamma="auto", kernel="rbf").fit((fit - fit.mean()) / fit.std(), truth)
+    other = narrow.predict((seen["forget"] - fit.mean()) / fit.std()).mean()
+    assert abs(other - called) > 0.02, "else this shows nothing"
 
 
 def test_lucky_guesses_are_called_members_as_often_as_chance_has_it(forgotten):

@@ -138,6 +138,18 @@ def with_head(*blocks: nn.Module) -> rs.Classifier:
     return rs.Classifier(blocks, head)
 
 
+def test_the_other_reading_tells_forgotten_from_retained_images_whoever_was_trained_on(seen):
+    """Nothing was trained here, so nobody is a member; a class can be told all the same, unless features hold nothing."""
+    with rs.seeded(0):
+        knows, blind = with_head(Halves()), with_head(Halves(), Blind())
+    found = WhiteBoxMembership()(knows, seen).values
+    assert found["A-MIA.retain"] > 0.95
+    assert found["A-MIA.accuracy"] == pytest.approx(0.5, abs=0.12)
+    nothing = WhiteBoxMembership(last=1)(blind, seen)
+    assert "A-MIA.retain" not in nothing.values
+    assert "the same for every example" in nothing.notes["A-MIA.retain"]
+
+
 def test_recovery_asks_the_encoder_and_not_the_head(seen):
     with rs.seeded(0):
         knows, knows_too, blind = with_head(Halves()), with_head(Halves()), with_head(Halves(), Blind())

@@ -109,3 +109,16 @@ def test_what_is_drawn_again_does_not_depend_on_the_layout_in_memory(net):
         with rs.seeded(3):
             found.append(weights_digest(rs.reinitialise(rs.clone(model))))
     assert found[0] == found[1]
+
+
+def test_a_fixed_buffer_is_kept_when_weights_are_drawn_again():
+    class Projection(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("matrix", torch.eye(3))
+
+    net = nn.Sequential(nn.Linear(3, 3), Projection())
+    before = net[0].weight.clone()
+    rs.models.classifier.reinitialise(net)
+    assert torch.equal(net[1].matrix, torch.eye(3))
+    assert not torch.equal(net[0].weight, before)

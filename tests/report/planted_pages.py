@@ -40,7 +40,7 @@ def audit_report(names=("boot", "cat", "shirt"), reference: bool = True, **more)
     inside: dict[str, object] = {"idi": idi, "references": 0}
     if reference:
         chance = {"references": 2, "spread": 0.05, "measured": 0.05, "degrees": 3, "left_out": [-0.05, 0.05]}
-        inside |= {"references": 2, "tolerance": 0.25, "margin": 0.3, "resolution": 0.4, "chance": chance}
+        inside |= {"references": 2, "tolerance": 0.25, "resolution": 0.4, "chance": chance}
     sample = {"index": 7, "unlearned": 1.2, "reference": 0.1}
     residue = {
         "block": 5, "above": 200, "forgotten": 281, "samples": [sample],

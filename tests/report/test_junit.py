@@ -63,3 +63,10 @@ def test_names_from_files_are_text_and_control_characters_are_escaped():
     assert "\\u0000\\u001b[31m" in shown
     assert not set(text) & {"\x00", "\x1b", "\ud800", "\ufffe", "\u202e"}
     assert max(map(len, text.splitlines())) < 10_000
+
+
+def test_what_was_assessed_is_never_skipped():
+    findings = {"says": "unlike", "knows": None, "keeps": "kept"}
+    found = audit_report(findings=findings)
+    assert cases(junit(found))["Does it still say it?"] == "error"
+    assert cases(junit(found))["Does it still know it, inside?"] == "error"

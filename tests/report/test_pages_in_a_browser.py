@@ -39,6 +39,7 @@ def folder(tmp_path_factory) -> Path:
         "audit": audit_page(audit_report(), models),
         "study": study_page(study_records(tsne=True, epochs=3), "Study"),
         "controls": controls_page(reports),
+        "many": study_page(study_records([f"Method {i}" for i in range(20)]), "Many"),
         "hostile-audit": audit_page(audit_report(HOSTILE[:3])),
         "hostile-study": study_page(study_records(HOSTILE, tsne=True, epochs=3), HOSTILE[0]),
         "hostile-controls": controls_page(control_reports(reports)),
@@ -184,3 +185,38 @@ def test_axe_finds_nothing_serious(opened, kind, scheme):
         "axe.run().then(r => r.violations.map(v => [v.impact, v.id, v.nodes.slice(0, 3).map(n => n.html)]))"
     )
     assert [each for each in violations if each[0] in ("serious", "critical")] == []
+
+
+def test_names_of_twenty_methods_do_not_overlap(opened):
+    page = opened("many", viewport={"width": 1280, "height": 900})
+    apart = """() => [...document.querySelectorAll('figure svg')].flatMap((svg) => {
+        const boxes = [...svg.querySelectorAll('text')].filter((t) => /^Method|^Original|^Retrain/.test(t.textContent))
+            .map((t) => [t.textContent, t.getBoundingClientRect()]).filter(([, b]) => b.width);
+        return boxes.flatMap(([a, x], i) => boxes.slice(i + 1).filter(([, y]) =>
+            x.left < y.right - 1 && y.left < x.right - 1 && x.top < y.bottom - 1 && y.top < x.bottom - 1).map(([b]) => `${a} / ${b}`));
+    })"""
+    assert page.locator("figure svg text", has_text="Method").count() > 10
+    assert page.evaluate(apart) == []
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280])
+@pytest.mark.parametrize("kind", [*KINDS, "many"])
+def test_no_table_is_cut(opened, kind, width):
+    """A table that is wider than the screen scrolls in its own region; at 1,280 pixels none has to."""
+    page = opened(kind, viewport={"width": width, "height": 900})
+    cut = """() => [...document.querySelectorAll('table')].filter((t) => t.getBoundingClientRect().width
+        && t.scrollWidth > t.parentElement.clientWidth + 1
+        && (innerWidth >= 1280 || !t.parentElement.classList.contains('scroll'))).map((t) => t.textContent.slice(0, 60))"""
+    assert page.evaluate(cut) == []
+
+
+def test_the_summary_of_an_audit_prints_on_one_page_with_a_block_to_sign(opened):
+    page = opened(
+        "audit", viewport={"width": 673, "height": 1000}
+    )  # A4 less its margins, at 96 pixels an inch
+    page.emulate_media(media="print")
+    assert page.locator(".sign").is_visible()
+    box = page.locator(".summary").bounding_box()
+    assert box["y"] + box["height"] < 985
+    page.emulate_media(media="screen")
+    assert not page.locator(".sign").is_visible()

@@ -6,7 +6,7 @@ import io
 import pytest
 
 import residua as rs
-from residua.report.methods import accuracy_table
+from residua.report.methods import accuracy_table, study_tables
 from residua.report.table import Table, setting_line
 
 
@@ -88,3 +88,61 @@ VIT = {"network": "vit", "variant": "tiny", "patch": 4}
 )
 def test_the_setting_is_said_in_one_line(fields, line):
     assert setting_line(record(**fields)) == line
+
+
+WIDE = Table(
+    "A setting, seed 3",
+    ("Method", "UA %", "IDI", "RTE s", "n", "Verdict"),
+    (
+        ("HD", "100.0 ± 0.0", "-0.12", "10.52", "12", "SHALLOW"),
+        ("My method †", "1.5", "0.30", "9.9", "3", "NOT FORGOTTEN"),
+    ),
+    "Stars: *.",
+)
+
+
+@pytest.mark.parametrize("width", [200, 60, 40, 30])
+def test_a_narrow_terminal_has_fewer_columns_and_every_digit(width):
+    shown = WIDE.fitting(width)
+    for row, whole in zip(shown.rows, WIDE.rows, strict=True):
+        assert set(row) <= set(whole)
+    left_out = set(WIDE.columns) - set(shown.columns)
+    assert bool(left_out) == (width < 60)
+    assert all(name in shown.note for name in left_out)
+    assert {"Method", "IDI"} <= set(shown.columns)
+
+
+def test_latex_has_a_label_its_legend_and_minus_signs():
+    text = WIDE.latex()
+    assert r"\label{tab:a-setting-seed-3}" in text
+    assert "$-$0.12" in text
+    assert "Stars: *." in text
+    assert r"My method $\dagger$" in text
+
+
+def test_one_model_has_the_interval_of_its_idi_and_an_own_method_is_marked():
+    rows = [
+        {
+            "method": label,
+            "seed": 0,
+            "IDI": value,
+            "IDI.low": value - 0.1,
+            "IDI.high": value + 0.1,
+            "E-MIA": None,
+        }
+        for label, value in (("Original", 1.0), ("Retrain", 0.0), ("Dim", 0.5))
+    ]
+    records = [record(row["method"]) for row in rows]
+    (table,) = study_tables(records, rows=rows, verdicts={"Dim": "SHALLOW"}, own={"Dim"})
+    found = dict(zip(table.columns, table.rows[2], strict=True))
+    assert found["IDI"] == "0.50 (0.40 to 0.60)"
+    assert found["MIA %"] == "at chance"
+    assert (found["Method"], found["Verdict"]) == ("Dim †", "SHALLOW")
+    assert "†: a method of your own" in table.note
+
+
+def test_processor_time_stands_beside_run_time():
+    made = [record(label, seconds={"RTE": 99.5, "RTE.cpu": 20.0}) for label in ("Original", "Retrain")]
+    (table,) = study_tables(made)
+    found = dict(zip(table.columns, table.rows[1], strict=True))
+    assert (found["RTE s"], found["CPU s"]) == ("99.5", "20.0")

@@ -58,7 +58,7 @@ def test_every_figure_can_be_drawn(label, index, tmp_path):
 def test_a_picture_without_idi_is_listed_with_its_scale():
     alone = [with_picture(make_record(label, kept=0.5)) for label in ("Original", "Retrain", "GA")]
     (entry,) = [each for each in listing(indexed(alone)) if each.label == "fig:representation_tsne"]
-    assert entry.there == "1 of 1 settings (small)"
+    assert entry.own == "1 of 1 settings (small)"
 
 
 def test_the_same_records_give_the_same_drawing_in_every_format(index, tmp_path):

@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import residua as rs
-from reproduction.gauge import FACTORS, Gauged, normalised, rescaled
+from reproduction.gauge import Gauged, normalised, rescaled
+from reproduction.studies import GAUGES
 from residua.models.networks import build
 from residua.unlearn import Original
 
@@ -33,7 +34,7 @@ def test_every_convolution_of_a_resnet_has_its_norm(model):
     assert len(list(normalised(model))) == sum(isinstance(part, nn.Conv2d) for part in model.modules()) == 20
 
 
-@pytest.mark.parametrize("factor", FACTORS)
+@pytest.mark.parametrize("factor", GAUGES)
 def test_a_rescaled_model_is_the_same_function_in_both_modes(model, images, factor):
     other = rescaled(model, factor)
     ratio = (other.blocks[0][0].weight.norm() / model.blocks[0][0].weight.norm()).detach()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 
@@ -17,7 +18,7 @@ from reproduction.labels import SETTINGS
 from reproduction.quantities import Reader
 from reproduction.record_index import indexed, open_records
 from reproduction.reproducing import all_labels, listing, reproduce
-from reproduction.tables import Question, shown
+from reproduction.tables import Question, notes, sentence, shown
 from residua.compare import curve_of, idi
 from residua.compare.information import idi_value, ranks, spearman
 from residua.errors import InputError
@@ -238,8 +239,26 @@ def test_every_label_is_listed_with_what_it_needs(index):
     assert set(entries) == set(all_labels())
     assert {*table_labels(), *SETTINGS, *(figure.label for figure in FIGURES)} == set(entries)
     assert all(entry.needs and entry.about for entry in entries.values())
-    assert entries["tab:main_baseline"].there == "1 of 2 settings (small)"
-    assert entries["fig:representation_tsne"].there == "no"
+    assert entries["tab:main_baseline"].own == "1 of 2 settings (small)"
+    assert entries["fig:representation_tsne"].own == "no"
+
+
+def test_nothing_is_told_across_data_sets_or_where_chance_rules(index):
+    part = reproduce("tab:main_baseline", index).parts[0]
+    assert part.own
+    assert sentence(part).startswith("The paper's order of methods: seen (Spearman of IDI 1.00 over ")
+    assert "95 % interval 1.00 to 1.00" in sentence(part)
+    assert notes(part).endswith(sentence(part)), "every table ends in it"
+    chance = dataclasses.replace(part, apart=1.2)
+    assert "cannot be told. Retrains differ as much as Original and Retrain: chance" in sentence(chance)
+    others = [make_record(label, scale="tiny", dataset="fashion-sample") for label in KEPT]
+    stand_in = reproduce("tab:main_baseline", indexed(others)).parts[0]
+    assert not stand_in.own
+    assert any(row.ours is not None for row in stand_in.rows)
+    assert all(row.difference is None for row in stand_in.rows)
+    assert "the data are not the paper's" in sentence(stand_in)
+    entry = next(each for each in listing(indexed(others)) if each.label == "tab:main_baseline")
+    assert (entry.own, entry.stand_in) == ("no", "1 of 2 settings (tiny)")
 
 
 def test_an_unknown_label_or_scale_is_one_sentence(index):

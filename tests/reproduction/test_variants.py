@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import residua as rs
 from reproduction.__main__ import main
 from reproduction.cases import SCALES
 from reproduction.commands import TUNED
-from reproduction.studies import SMALL_MEMORISED, studies
+from reproduction.studies import SMALL_CONVERGED, SMALL_MEMORISED, studies
 from residua.errors import InputError
 from residua.record import Record, describe
 from residua.study import presets
@@ -75,42 +77,81 @@ def fields_of(method):
     return {field.name: getattr(method, field.name) for field in dataclasses.fields(method)}
 
 
-def test_memorised_differs_from_tuned_and_verbatim_in_the_training_alone_and_wide_in_the_width(
+def test_other_trainings_leave_the_methods_as_they_were_but_for_one_augmentation_in_every_phase(
     stripes, monkeypatch
 ):
     as_cifar10(stripes, monkeypatch)
-    names = ("small-memorised", "small-memorised-verbatim", "small-wide", "small-tuned", "small-verbatim")
-    studies = {name: EVERY[name]("data:DIR", "class:2") for name in names}
+    pairs = {"small-memorised": "small-tuned", "small-converged": "small-verbatim"}
+    trainings = {"small-memorised": SMALL_MEMORISED, "small-converged": SMALL_CONVERGED}
+    studies = {name: EVERY[name]("data:DIR", "class:2") for name in (*pairs, *pairs.values())}
     methods = {
         name: {row.label: fields_of(row.made.method) for row in study.rows if "Retrain" not in row.label}
         for name, study in studies.items()
     }
-    # One augmentation in every phase: without cropping where Original was trained without.
     for name, fields in methods.items():
         crops = {crop for of_method in fields.values() if (crop := of_method.pop("crop", None)) is not None}
         assert crops == {0 if "memorised" in name else 4}
-    assert methods["small-memorised"] == methods["small-wide"] == methods["small-tuned"]
-    assert methods["small-memorised-verbatim"] == methods["small-verbatim"]
+    assert all(methods[name] == methods[other] for name, other in pairs.items())
     for name, study in studies.items():
-        wanted = SMALL_MEMORISED if "memorised" in name else SMALL
+        wanted = trainings.get(name, SMALL)
         assert study.scale == name
         assert {row.training.pretraining for row in study.rows} == {wanted}
         assert all(row.made.method.pretraining == wanted for row in study.rows if row.label == "Retrain")
-        assert {fields["width"] for fields in study.networks.values()} == {32 if name == "small-wide" else 16}
 
 
-def test_a_width_is_not_given_to_a_network_that_has_none(stripes, monkeypatch):
+def test_a_gauged_study_is_the_converged_one_from_smaller_weights(stripes, monkeypatch):
     as_cifar10(stripes, monkeypatch)
-    with pytest.raises(InputError, match="small-wide sets the width, which vit does not have"):
-        EVERY["small-wide"]("data:DIR", "class:2", network="vit")
+    first, gauged = (EVERY[f"small-{name}"]("data:DIR", "class:2") for name in ("converged", "gauged-0.1"))
+    assert gauged.scale == "small-gauged"
+    plain = {row.label: row.made.method for row in first.rows}
+    made = {row.label: row.made.method for row in gauged.rows}
+    assert made.keys() == plain.keys()
+    kept = {label for label, method in made.items() if not hasattr(method, "factor")}
+    assert kept == {"Original", "Retrain", "Retrain 2", "Random", "HD"}
+    assert all(made[label] == plain[label] for label in kept)
+    assert all(
+        (made[label].factor, made[label].method) == (0.1, plain[label]) for label in made.keys() - kept
+    )
+
+
+def test_the_gauge_has_the_papers_settings_and_the_dose_our_own_times_a_factor():
+    gauge, dose = (EVERY[name](forget="class:2") for name in ("gauge", "dose"))
+    made = {row.label: row.made.method for row in gauge.rows}
+    fields = UNLEARNING["class"]["cifar10"]["resnet18"]["SCRUB"]
+    for factor in (1, 0.5, 0.25, 0.1, 0.05):
+        method = made[f"SCRUB x {factor:g}"]
+        assert method.factor == factor
+        assert {name: getattr(method.method, name) for name in fields} == fields
+        assert method.method.crop == 0, "as Original was trained"
+    doses = {row.label: row.made.method for row in dose.rows}
+    assert doses["COLA x 2"].collapse_lr == 2 * doses["COLA x 1"].collapse_lr
+    assert doses["COLA x 2"].align_lr == doses["COLA x 1"].align_lr
+    assert doses["FT x 0.25"].lr == pytest.approx(doses["FT x 1"].lr / 4)
+    assert {row.label.partition(" x ")[0] for row in dose.rows} >= {"Original", "Retrain", "Retrain 2"}
+
+
+def test_classes_of_a_gauged_study_are_found_by_workers(tmp_path):
+    """They leave the working directory out of their path, and a checkout is one."""
+    code = (
+        "import pickle, subprocess; from reproduction.studies import studies; "
+        "from residua.device import child_command; "
+        "study = studies['gauge'](forget='class:2'); "
+        "message = pickle.dumps([row.made.method for row in study.rows]); "
+        "read = child_command('import pickle; print(len(pickle.load(sys.stdin.buffer)))'); "
+        "print(subprocess.run(read, input=message, capture_output=True, check=True).stdout.decode())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=RECORDS.parent, capture_output=True, text=True)
+    assert done.stdout.strip() == "99", done.stderr
 
 
 def test_tables_know_the_studies_that_make_their_records():
     """The reader of records names studies without importing them, which would load PyTorch."""
     small = {
-        name for name, preset in EVERY.items() if preset.scale != "full" and not getattr(preset, "more", "")
+        name
+        for name, preset in EVERY.items()
+        if preset.scale != "full" and not getattr(preset, "more", "") and not getattr(preset, "arm", "")
     }
-    assert small == set(SCALES) - {"full"}
+    assert small == set(SCALES) - {"full", "small-gauged"}
     assert set(TUNED) == {name for name in small if getattr(EVERY[name], "recipes", "") == "tuned"}
 
 
@@ -140,6 +181,17 @@ def test_the_papers_critics_are_fitted_to_the_same_models(name, stripes, monkeyp
     assert (measure.label, measure.protocol) == (own, "paper")
 
 
+def test_idi_is_read_against_the_epochs_of_the_papers_critics(stripes, monkeypatch):
+    as_cifar10(stripes, monkeypatch)
+    measures = EVERY["small-converged-epochs"]("data:DIR", "class:2").measures
+    assert {m.label: m.epochs for m in measures} == {
+        "information-paper-10-percent-1-epochs": 1,
+        "information-paper-10-percent-3-epochs": 3,
+        "information-paper-10-percent": 10,
+        "information-paper-10-percent-30-epochs": 30,
+    }
+
+
 def test_settings_that_were_searched_for_classes_are_not_given_to_samples(stripes, monkeypatch):
     as_cifar10(stripes, monkeypatch)
     with pytest.raises(InputError, match="were searched for forgotten classes, not for"):
@@ -150,7 +202,7 @@ def test_settings_that_were_searched_for_classes_are_not_given_to_samples(stripe
     ("words", "sentence"),
     [
         ("nobody --out x", "has no study 'nobody'; choose one of tiny-curves"),
-        ("small-wide --out x", "needs data"),
+        ("small-memorised --out x", "needs data"),
     ],
 )
 def test_a_study_is_run_by_its_name(words, sentence, tmp_path, monkeypatch, capsys):

@@ -24,7 +24,7 @@ import residua as rs
 from residua.errors import InputError
 from residua.measure import Accuracy
 from residua.study import Row, Study
-from residua.study.executors import How, executor
+from residua.study.executors import ClusterLost, How, Job, RayExecutor, WorkerLost, executor
 from residua.unlearn import Original, Retrain
 
 NETWORK = {"network": "resnet18", "classes": 4, "channels": 1, "width": 1, "stem": "cifar"}
@@ -72,6 +72,69 @@ def test_ray_is_not_started_where_anybody_may_have_put_files(tmp_path, monkeypat
     with executor(How(engine="ray")):
         assert Path.cwd() == tmp_path
     assert places == [Path(rs.__file__).resolve().parents[1]]
+
+
+class Exceptions:
+    """Ray's own, as far as they matter."""
+
+    class RayError(Exception): ...
+
+    class RayTaskError(RayError): ...
+
+    class LocalRayletDiedError(RayError): ...
+
+    class NodeDiedError(RayError): ...
+
+    class WorkerCrashedError(RayError): ...
+
+
+class FakeRay:
+    """A cluster of so many living nodes that answers the first tasks with these errors, and then does them."""
+
+    exceptions = Exceptions
+
+    def __init__(self, nodes: int, *errors: Exception) -> None:
+        self.alive, self.errors = nodes, list(errors)
+
+    def remote(self, function):
+        task = types.SimpleNamespace(remote=lambda *words: (object(), function, words))
+        return types.SimpleNamespace(options=lambda **needs: task)
+
+    def wait(self, references, **how):
+        return references[:1], references[1:]
+
+    def nodes(self):
+        return [{"Alive": True}] * self.alive
+
+    def get(self, reference):
+        if self.errors:
+            raise self.errors.pop(0)
+        return reference[1](*reference[2])
+
+
+def test_a_lost_cluster_stops_the_run_and_is_no_failed_cell():
+    for ray in (
+        FakeRay(1, Exceptions.LocalRayletDiedError("gone")),
+        FakeRay(0, Exceptions.NodeDiedError("gone")),
+    ):
+        cluster = RayExecutor(ray, {})
+        cluster.give(Job("one", int, ("3",)))
+        with pytest.raises(ClusterLost, match="the same command resumes"):
+            cluster.wait()
+
+
+def test_a_job_whose_node_died_goes_to_the_nodes_that_are_left():
+    cluster = RayExecutor(FakeRay(1, Exceptions.NodeDiedError("gone")), {})
+    cluster.give(Job("one", int, ("3",)))
+    assert cluster.wait() == []
+    (outcome,) = cluster.wait()
+    assert outcome.value == 3
+
+
+def test_a_worker_that_crashes_on_a_living_cluster_is_a_failed_cell():
+    cluster = RayExecutor(FakeRay(1, Exceptions.WorkerCrashedError("crashed")), {})
+    cluster.give(Job("one", int, ("3",)))
+    assert isinstance(cluster.wait()[0].error, WorkerLost)
 
 
 @pytest.fixture

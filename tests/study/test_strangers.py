@@ -18,6 +18,7 @@ from residua.cli import main
 from residua.errors import InputError
 from residua.measure import Accuracy
 from residua.study import Study
+from residua.study.folder import replace
 from residua.study.store import Claims, Result, Store, StoreFault, key_of
 from residua.unlearn import Original
 
@@ -61,8 +62,8 @@ def out(tmp_path) -> Path:
     result = Result(key=key, kind="unlearn", name="a", inputs={}, values=values, seconds=1.0)
     Store(folder).put(result, {"x": np.zeros(3)})
     state = {"done": 1, "total": 1, "failed": 0, "running": [], "failures": {}, "finished": True}
-    (folder / "status.json").write_text(json.dumps(state))
-    (folder / "keys.json").write_text(json.dumps({"a": key}))
+    replace(folder / "status.json", state)
+    replace(folder / "keys.json", {"a": key})
     return folder
 
 
@@ -224,3 +225,51 @@ def test_a_state_with_numbers_that_are_none_is_damaged(out, capsys, number):
     (out / "status.json").write_text(text.replace("{", f'{{"seconds": {number}, ', 1))
     assert main(["study", "status", str(out), "--json"]) == 3
     assert "status.json is damaged" in capsys.readouterr().err
+
+
+def test_check_reads_every_file_and_finds_a_flipped_bit_in_each(small, tmp_path, capsys):
+    small.run(tmp_path / "out")
+    assert main(["study", "check", str(tmp_path / "out")]) == 0, capsys.readouterr()
+    files = [path for path in (tmp_path / "out").rglob("*") if path.is_file() and path.suffix != ".html"]
+    assert {path.parent.name for path in files} >= {"out", "cells", "models", "records"}
+    for path in files:
+        before = path.read_bytes()
+        for place in (len(before) // 3, len(before) // 2, 2 * len(before) // 3):
+            flipped = bytearray(before)
+            flipped[place] ^= 1
+            path.write_bytes(bytes(flipped))
+            capsys.readouterr()
+            assert main(["study", "check", str(tmp_path / "out")]) == 1, (path, place)
+            assert path.stem[:12] in capsys.readouterr().out.replace("\n", "")
+        path.write_bytes(before)
+    (tmp_path / "out/keys.json").write_text('{"a": 1}')
+    assert main(["study", "check", str(tmp_path / "out"), "--repair"]) == 1
+    assert not (tmp_path / "out/keys.json").exists()
+
+
+def test_a_run_in_which_nothing_was_finished_names_the_failures_and_needs_no_page(
+    small, tmp_path, monkeypatch, capsys
+):
+    def lost(*words, **more):
+        raise InputError("no luck; try again")
+
+    monkeypatch.setattr("residua.study.schedule._computed", lost)
+    monkeypatch.setattr("residua.cli.study._named_study", lambda name: small)
+    assert main(["study", "run", "x", "--out", str(tmp_path / "out"), "--jobs", "1"]) == 1
+    told = capsys.readouterr().err
+    assert "no luck" in told
+    assert "Traceback" not in told
+    assert not (tmp_path / "out/report.html").exists()
+
+
+def test_a_study_file_that_cannot_be_imported_is_refused(tmp_path, capsys):
+    (tmp_path / "s.py").write_text("import there_is_no_such_module\n")
+    assert main(["study", "run", str(tmp_path / "s.py"), "--out", str(tmp_path / "out")]) == 3
+    assert "s.py cannot be run (ModuleNotFoundError: No module" in capsys.readouterr().err
+
+
+def test_records_that_the_keys_do_not_name_are_refused(small, tmp_path, capsys):
+    small.run(tmp_path)
+    (tmp_path / "keys.json").write_text(json.dumps({"other": "a" * 32}))
+    assert main(["study", "table", str(tmp_path)]) == 3
+    assert "keys.json names none of the records" in capsys.readouterr().err

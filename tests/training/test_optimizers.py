@@ -15,7 +15,6 @@ SETTINGS = [
     ("SGD", {"momentum": 0.9, "weight_decay": 5e-4, "nesterov": True}),
     ("Adam", {}),
     ("Adam", {"weight_decay": 1e-3, "betas": (0.8, 0.99)}),
-    ("AdamW", {"weight_decay": 1e-2}),
 ]
 
 

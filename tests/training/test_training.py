@@ -492,3 +492,40 @@ def test_the_tiny_recipe_is_good_enough_to_audit():
     found = Accuracy()(retrained, task).values
     assert found["TA"] >= 0.90
     assert found["UA"] == 1.0
+
+
+@pytest.mark.parametrize("pieces", [2, 3, 100])
+def test_a_batch_in_pieces_is_the_step_of_the_whole_batch(task, pieces):
+    with rs.seeded(0):
+        net = rs.models.build("vit", classes=4, channels=1, image=8, variant="micro", patch=4)
+    passed = []
+    net.register_forward_pre_hook(lambda _, x: passed.append(len(x[0])))
+    settings = dataclasses.replace(SMALL, precision="float32", lr=0.01)
+
+    def trained(pieces: int) -> rs.Classifier:
+        with rs.seeded(1), training.accumulating(pieces):
+            return settings(net, task.train)
+
+    whole = trained(1)
+    assert set(passed) == {60}
+    passed.clear()
+    parts = trained(pieces)
+    assert max(passed) == -(-60 // min(pieces, 60))
+    for one, other in zip(whole.parameters(), parts.parameters(), strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+
+
+def test_losses_that_may_compare_samples_are_given_whole_batches():
+    model, batches = line()
+    with training.accumulating(2):
+        passed = []
+        training.descend(
+            model,
+            batches,
+            lambda m, x, y: passed.append(len(x)) or squared(m, x, y),
+            optimizer=sgd(model),
+            epochs=1,
+        )
+    assert passed == [2, 2]
+    with pytest.raises(rs.InputError, match="cannot have 0 pieces"), training.accumulating(0):
+        pass

@@ -17,7 +17,8 @@ from residua.measure._outputs import logits
 from residua.models.classifier import reinitialise, weights_digest
 from residua.training.losses import distillation
 from residua.training.streams import Relabelled, SideBySide, other_labels, shuffled
-from residua.unlearn import cola, random_label, saliency
+from residua.unlearn import cola, depth_aware, random_label, saliency
+from residua.unlearn._features import encoded
 from residua.unlearn.last_layers import last_layers
 from residua.unlearn.saliency import salient
 from residua.unlearn.synaptic_dampening import chunk, importance
@@ -626,3 +627,139 @@ def test_other_packages_bring_methods(monkeypatch):
             rs.InputError, match=r"their\.package:Theirs .* names no method; make it a frozen"
         ):
             unlearn.find("FT")
+
+
+# --- methods that claim the features ---------------------------------------------------------------
+
+
+class Projected(nn.Module):
+    """z -> matrix z + offset before a head, in float64: what ESC's and POUR-P's authors run."""
+
+    def __init__(self, head, matrix, offset):
+        super().__init__()
+        self.head, self.matrix, self.offset = rs.clone(head).double(), matrix, offset
+
+    def forward(self, z):
+        return self.head(z.double() @ self.matrix.T + self.offset)
+
+
+@pytest.mark.parametrize("forget", [[2], [0, 3]])
+@pytest.mark.parametrize("label", ["ESC", "POUR-P"])
+def test_a_projection_folded_into_the_head_gives_equal_logits(original, data, label, forget):
+    task = rs.forget_classes(data, forget)
+    z, kept = (encoded(original, split).double() for split in (task.forget, task.retain))
+    if label == "ESC":
+        method, offset = unlearn.ErasingSpace(share=0.2), torch.zeros(16, dtype=torch.float64)
+        basis = torch.linalg.eigh(z.T @ z).eigenvectors[:, -3:]
+    else:
+        method, offset = unlearn.Pour(), kept.mean(0)
+        means = torch.stack([z[task.forget.labels == c].mean(0) - offset for c in forget])
+        basis = torch.linalg.svd(means, full_matrices=False).Vh.T
+    matrix = torch.eye(16) - basis @ basis.T
+    found = run(method, original, task)
+    assert weights_digest(found.after(0)) == weights_digest(original.after(0))
+    head = Projected(original.head, matrix, offset - matrix @ offset)
+    theirs = rs.Classifier(original.blocks, head, pool=original.pool).eval()
+    torch.testing.assert_close(logits(found, task.test), logits(theirs, task.test).float(), rtol=0, atol=1e-5)
+    assert (logits(found, task.test) - logits(original, task.test)).abs().max() > 0.1
+    if label == "POUR-P":
+        assert error(found, task.forget) > 0.9
+
+
+def test_esc_erases_at_least_one_direction_and_no_other(original, task):
+    found = run(unlearn.ErasingSpace(share=1e-6), original, task)
+    lost = original.head.weight - found.head.weight
+    assert torch.linalg.matrix_rank(lost, atol=1e-4) == 1
+    _, _, directions = torch.linalg.svd(encoded(original, task.forget))
+    torch.testing.assert_close(lost @ directions[0], original.head.weight @ directions[0], atol=1e-4, rtol=0)
+
+
+def test_esc_t_learns_to_be_wrong_where_it_was_right_and_leaves_the_encoder(original, task):
+    still = run(unlearn.ErasingSpaceTrained(epochs=0), original, task)
+    torch.testing.assert_close(still.head.weight, original.head.weight, atol=1e-5, rtol=0)
+    found = run(unlearn.ErasingSpaceTrained(epochs=40, lr=0.1, batch=16), original, task)
+    assert weights_digest(found.after(0)) == weights_digest(original.after(0))
+    assert error(found, task.forget) > 0.9
+
+
+def test_pour_d_moves_the_features_to_where_pour_p_would_project_them(original, task):
+    found = run(unlearn.PourDistilled(epochs=30, lr=3e-3, batch=24, crop=0), original, task)
+    assert weights_digest(found.head) == weights_digest(original.head)
+    projected = run(unlearn.Pour(), original, task)
+    before, after = (
+        float((logits(model, task.forget) - logits(projected, task.forget)).square().mean())
+        for model in (original, found)
+    )
+    assert after < 0.2 * before
+
+
+def test_damp_edits_early_blocks_and_spares_what_retained_classes_look_like_on_average(resnet, task):
+    found = run(unlearn.DepthAware(), resnet, task)
+    changed = {name for name, p in found.named_parameters() if not torch.equal(p, resnet.get_parameter(name))}
+    assert any(name.startswith("blocks.1") for name in changed) or any(
+        name.startswith("blocks.2") for name in changed
+    )
+    assert "head.weight" in changed
+    assert all(found.get_parameter(name).ndim > 1 for name in changed)
+    z = encoded(resnet, task.retain)
+    for c in task.retain.labels.unique():
+        mean = z[task.retain.labels == c].mean(0)
+        torch.testing.assert_close(found.head(mean), resnet.head(mean), atol=1e-4, rtol=1e-4)
+
+
+def test_damp_removes_a_planted_direction_as_far_as_it_tells_the_class(task):
+    """Class 2 alone has the third coordinate: separability 1, so the layer loses its weight on it, and nothing else."""
+    z = F.one_hot(task.train.labels, 4).double() + 0.01
+    q = depth_aware._own_directions(z, task.train.labels, (2,))
+    assert q.shape == (4, 1)
+    for c in (0, 1, 3):
+        assert abs(float(q[:, 0] @ z[task.train.labels == c][0])) < 1e-9
+    assert depth_aware._separability((z @ q).norm(dim=1), task.train.labels == 2) == 1
+    assert depth_aware._own_directions(z[:, :2], task.train.labels, (2,)) is None
+
+
+def test_opc_contracts_the_outputs_of_the_forget_set_alone(original, task):
+    found = run(
+        unlearn.OnePoint(epochs=20, lr=0.02, forget_batch=16, retain_batch=24, crop=0), original, task
+    )
+    size = [float(logits(model, task.forget).norm(dim=1).mean()) for model in (original, found)]
+    assert size[1] < 0.3 * size[0]
+    assert error(found, task.test) < 0.25
+
+
+@pytest.mark.parametrize("forget", ["class", "samples"])
+def test_cmf_ends_with_a_head_of_class_means(original, data, forget):
+    task = rs.forget_classes(data, [2]) if forget == "class" else rs.forget_samples(data, 10, seed=1)
+    found = run(unlearn.ClassMeans(epochs=2, retain_batch=24, crop=0), original, task)
+    z, y = encoded(found, task.retain), task.retain.labels
+    present = y.unique()
+    means = torch.stack([z[y == c].mean(0) for c in present])
+    nearest = present[torch.cdist(encoded(found, task.test), means).argmin(dim=1)]
+    assert torch.equal(logits(found, task.test).argmax(dim=1), nearest)
+    if forget == "class":
+        assert error(found, task.forget) == 1
+
+
+def test_representation_unlearning_compresses_what_the_head_is_given(original, task):
+    found = run(unlearn.Bottleneck(epochs=40, lr=1e-2, batch=24, beta=10.0), original, task)
+    assert weights_digest(found.after(0)) == weights_digest(original.after(0))
+    spread = [float(logits(m, task.forget).sub(m.head.bias.detach()).norm()) for m in (original, found)]
+    assert spread[1] < 0.5 * spread[0]
+    assert error(found, task.test) < 0.25
+
+
+def test_coun_never_looks_at_the_forget_set(original, data):
+    task = rs.forget_samples(data, 10, seed=1)
+    method = unlearn.Contrastive(epochs=1, batch=16, crop=1)
+    other = dataclasses.replace(task, forget=task.forget.relabel((task.forget.labels + 1) % 4))
+    assert weights_digest(run(method, original, task)) == weights_digest(run(method, original, other))
+    weightless = run(dataclasses.replace(method, weight=0.0), original, task)
+    assert weights_digest(weightless) != weights_digest(run(method, original, task))
+
+
+def test_delete_brings_the_model_to_original_without_the_true_class(original, task):
+    found = run(unlearn.Delete(epochs=30, lr=0.05, batch=16, crop=0), original, task)
+    target = logits(original, task.forget).scatter(1, task.forget.labels[:, None], -torch.inf).softmax(1)
+    gap = [float((logits(m, task.forget).softmax(1) - target).abs().sum(1).mean()) for m in (original, found)]
+    assert gap[1] < 0.2 * gap[0]
+    assert error(found, task.forget) == 1

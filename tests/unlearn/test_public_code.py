@@ -47,7 +47,15 @@ def per_epoch(method, original, task) -> list[float]:
 
 
 def test_the_methods_that_train_are_those_that_one_expects():
-    still = {"Original", "Retrain", "Random", "SSD"}  # Retrain's schedule is its pretraining's
+    still = {
+        "Original",
+        "Retrain",
+        "Random",
+        "SSD",
+        "ESC",
+        "POUR-P",
+        "DAMP",
+    }  # Retrain's schedule is its pretraining's
     assert {method.label for method in METHODS} - {method.label for method in TRAINS} == still
 
 

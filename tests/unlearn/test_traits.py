@@ -24,9 +24,11 @@ def planted() -> rs.Classifier:
     """A model whose weights and statistics no initialisation would draw."""
     with rs.seeded(7), torch.no_grad():
         net = rs.models.resnet18(classes=4, channels=1, width=2)
-        for tensor in net.state_dict().values():
+        for name, tensor in net.state_dict().items():
             if tensor.is_floating_point():
-                tensor.uniform_(-0.3, 0.3) if tensor.ndim > 1 else tensor.uniform_(0.5, 1.5)
+                # Means around 0, or no activation would pass: features must vary, or there is nothing to remove.
+                around = tensor.ndim > 1 or name.endswith("mean")
+                tensor.uniform_(-0.3, 0.3) if around else tensor.uniform_(0.5, 1.5)
     return net.eval()
 
 
@@ -69,8 +71,9 @@ def test_quick_means_that_no_block_is_trained(method, planted, task):
     trained = []
 
     def watch(tick):
-        blocks = getattr(tick.model, "blocks", tick.model)
-        trained.append(any(p.requires_grad for p in blocks.parameters()))
+        # A module without blocks is a head, or a map before it; `keeps_encoder` is tested to the last bit above.
+        blocks = getattr(tick.model, "blocks", () if traits(method).keeps_encoder else [tick.model])
+        trained.append(any(p.requires_grad for block in blocks for p in block.parameters()))
 
     with rs.watching(watch):
         made(method, planted, task)

@@ -29,19 +29,19 @@ def statement(folder: str | Path) -> dict[str, Any]:
     """The unsigned statement of a saved audit. A report that does not follow from its records is refused.
 
     The subject is the unlearned model: its file as it was read for the audit (`sha256`), and the tensors in it
-    (`residuaWeights`), or what its owner saved in place of a model (`residuaOutputs`, `residuaFeatures`).
+    (`residuaWeights`), or what its owner saved in place of a model (`residuaOutputs`, `residuaFeatures`). All hashes
+    are the records'; names and dates that people typed stand under `typed`.
     """
     folder = Path(folder)
     report, digest = checked(folder)
-    models = {role: _digests(report, role, record) for role, record in read_records(folder, report).items()}
+    models = {role: _digests(record) for role, record in read_records(folder, report).items()}
     if not models["unlearned"]:
         raise InputError("the report does not say which model was audited; make the audit again")
     typed, task = part_of(report.about, "typed"), task_of(report)
-    file = typed.get("unlearned")
     index = report.idi
     return {
         "_type": STATEMENT,
-        "subject": [{"name": Path(file).name if isinstance(file, str) and file else "unlearned", "digest": models["unlearned"]}],
+        "subject": [{"name": "unlearned", "digest": models["unlearned"]}],
         "predicateType": PREDICATE,
         "predicate": {
             "verdict": report.verdict,
@@ -67,11 +67,10 @@ def statement(folder: str | Path) -> dict[str, Any]:
             "records": {role: {"sha256": value} for role, value in report.records.items()},
             "report": {"sha256": digest, "schemaVersion": report.schema_version},
             "auditor": {
-                "by": typed.get("by"),
-                "when": typed.get("when"),
                 "software": part_of(report.about, "software"),
                 "command": report.about.get("command"),
             },
+            "typed": {name: typed.get(name) for name in ("unlearned", "by", "when")},
         },
     }  # fmt: skip
 
@@ -89,10 +88,9 @@ def checked(folder: Path) -> tuple[AuditReport, str]:
     return report, hashlib.sha256(read_bytes(folder / "report.json", limit="text")).hexdigest()
 
 
-def _digests(report: AuditReport, role: str, record: Record) -> dict[str, str]:
+def _digests(record: Record) -> dict[str, str]:
     """By which hashes a model is known: of its file, of its tensors, of what was saved of it."""
-    file = part_of(part_of(report.about, "typed"), "sha256").get(role)
-    found = {"sha256": file} if isinstance(file, str) else {}
+    found = {} if record.method.file is None else {"sha256": record.method.file}
     if record.method.weights is not None:
         found[WEIGHTS] = record.method.weights
     return found | {f"residua{kind.capitalize()}": value for kind, value in record.method.saved.items()}

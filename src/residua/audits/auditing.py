@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -20,7 +21,7 @@ from residua.errors import InputError
 from residua.files import check_place, write_atomically
 from residua.measure import MEASURES, InformationCurve, Measure
 from residua.measure.measuring import measured
-from residua.models.classifier import Classifier, weights_digest
+from residua.models.classifier import Classifier, check_redrawn, weights_digest
 from residua.progress import about, tell
 from residua.record import ProxyFacts, Record, TaskFacts, describe
 from residua.report.audit import AuditReport, audit_report
@@ -31,11 +32,21 @@ from residua.training.pretraining import Pretraining
 from residua.training.recipes import TINY
 from residua.unlearn import Random, Retrain
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 # Seeds of several proxies are so far apart that audits with neighbouring seeds share none.
 PROXY_SEEDS = 1_000_000
 _KINDS = {kind.label: kind for kind in MEASURES}
 # Beside the curve, which has settings of its own. The extra ones are left out where time runs out.
 VERDICT_MEASURES: tuple[Measure, ...] = tuple(_KINDS[label]() for label in VERDICT_READINGS["weights"][1:])
+# Looks of a sequential audit: the fraction of the retained and test samples, and the share of the probability of an
+# error that it spends. The shares add up to 1, so that the looks together err no oftener than one audit does, however they
+# depend on each other.
+LOOKS = ((0.1, 0.2), (0.3, 0.3), (1.0, 0.5))
+FEWEST_RETAINED = 500  # a look at fewer retained samples is left out
+# Further measures may contradict a model that would pass, but they acquit none.
+ACCUSED: tuple[Word, ...] = ("SHALLOW", "NOT_FORGOTTEN", "UTILITY_LOST")
 EXTRA_MEASURES: tuple[Measure, ...] = tuple(_KINDS[label]() for label in EXTRA_READINGS)
 
 
@@ -84,17 +95,20 @@ def read_models(
     beside: Sequence[Measure] = (),
     *,
     left: float | None = None,
+    late_because: str = "the budget was used up",
     seed: int = 0,
     command: str = "",
     proxy: ProxyFacts | None = None,
     setting: Mapping[str, Any] | None = None,
     kept: dict[str, Record] | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> dict[str, Record]:
     """A record of each model.
 
     The verdict rests on what is `needed`: if a model refuses one of these, the audit is refused. Those of `beside`
-    that come when no time is `left` (seconds) are recorded as refused. `proxy` says how the reference was trained,
-    if it was. Models that have a record in `kept` are not measured again, and `kept` gets what was measured here.
+    that come when no time is `left` (seconds) are recorded as refused, `late_because` of this. `proxy` says how the reference
+    was trained, if it was. Models that have a record in `kept` are not measured again, and `kept` gets what was measured here.
+    `files` are the hashes of the files that models were read from, by role.
     """
     start = time.perf_counter()
     setting = setting or {"task": TaskFacts(**task.manifest())}
@@ -108,7 +122,11 @@ def read_models(
             task,
             needed,
             name=role,
-            method={"label": role.capitalize(), "proxy": proxy if references_in([role]) else None},
+            method={
+                "label": role.capitalize(),
+                "proxy": proxy if references_in([role]) else None,
+                "file": (files or {}).get(role),
+            },
             setting=setting,
             seeds={"audit": seed},
             command=command,
@@ -123,7 +141,7 @@ def read_models(
             if measure.label in before.get(role, ()):
                 continue
             if late:
-                records[role] = records[role].with_reading(measure, None, 0.0, "the budget was used up")
+                records[role] = records[role].with_reading(measure, None, 0.0, late_because)
             else:
                 records[role] = kept[role] = measured(model, task, [measure], into=records[role])
     return records
@@ -157,15 +175,33 @@ class Audit:
         """By model: unlearned, original, reference."""
         return self.report.metrics
 
-    def save(self, folder: str | Path, thumbnails: ForgetTask | None = None) -> Path:
+    def figure(self) -> Figure:
+        """What each block of each model knows, as a figure of matplotlib."""
+        from residua.report.figures.curves import curves_figure
+
+        return curves_figure(self.report.curves)
+
+    def _repr_html_(self) -> str:
+        """The page, for notebooks: in a frame of its own, so that neither changes the other."""
+        from html import escape
+
+        from residua.report.pages import audit_page
+
+        page = escape(audit_page(self.report, self.records), quote=True)
+        return f'<iframe srcdoc="{page}" title="{self.verdict}" style="width: 100%; height: 50rem; border: 0"></iframe>'
+
+    def save(self, folder: str | Path, thumbnails: ForgetTask | None = None, *, records: bool = True) -> Path:
         """Write `records/`, `report.html`, `report.md` and, last, `report.json`; `verify` reads them.
 
         No raw data, unless `thumbnails` is the task: then the page shows the images of the samples that it names, and
-        `thumbnails.npz` keeps them.
+        `thumbnails.npz` keeps them. Without `records` nothing is written of single samples but the places of those that
+        the page names; such a report cannot be verified.
         """
         folder = Path(folder)
+        if not records and (folder / "records").exists():
+            raise InputError(f"{folder} holds the records of another audit; choose another folder")
         (folder / THUMBNAILS).unlink(missing_ok=True)
-        for record in self.records.values():
+        for record in self.records.values() if records else ():
             record.write(folder / "records")
         if thumbnails is not None:
             write_thumbnails(folder, self.report, thumbnails)
@@ -184,7 +220,7 @@ class Auditor:
     Args:
         original: The model before unlearning.
         reference: A model retrained without the forget set, or a list of them, which shows how much retrainings
-            differ; three to five are recommended. `"proxy:0.15"` trains one on that fraction of the retained data,
+            differ; five are recommended. `"proxy:0.15"` trains one on that fraction of the retained data,
             `"proxy:0.15x3"` three. None leaves Original and a network with random weights to compare with.
         task: The data and the forget set; needed for models, not for what was saved of them.
         rules: The lines that the verdict draws; `Rules()` by default.
@@ -193,6 +229,9 @@ class Auditor:
         pretraining: Training of proxies.
         seed: Seed of proxies and of the random network.
         budget: Seconds of an audit after which no further one of `measures` is started.
+        precision: Half-width of IDI's interval that is enough: an audit then looks at 10, 30 and 100 % of the retained and
+            test samples, and ends with the first look that is as precise or has a verdict. All looks together keep the
+            significance levels of the rules.
         plan: A plan (`planned`) that the audits must not depart from; the reports name it.
         command: Command line, kept in the reports for whoever makes the audits again.
     """
@@ -209,9 +248,15 @@ class Auditor:
         pretraining: Pretraining = TINY,
         seed: int = 0,
         budget: float | None = None,
+        precision: float | None = None,
         plan: Plan | None = None,
         command: str = "",
     ) -> None:
+        if precision is not None and not 0 < precision < 1:
+            raise InputError(f"precision is {precision}, expected above 0 and below 1: a half-width of IDI")
+        if precision is not None and plan is not None:
+            raise InputError("a plan fixes the data of an audit; leave out the plan or the precision")
+        self.precision = precision
         self.original, self.reference, self.task, self.rules = original, reference, task, rules or Rules()
         self.measures, self.pretraining, self.seed, self.budget = measures, pretraining, seed, budget
         self.plan, self.command, self.curve = plan, command, curve or InformationCurve()
@@ -222,8 +267,8 @@ class Auditor:
             if isinstance(model, Classifier)
         }
         self._baseline: tuple[dict[str, Classifier], ProxyFacts | None] | None = None
-        self._setting: dict[str, Any] = {}
-        self._kept: dict[str, Record] = {}
+        self._settings: dict[float, dict[str, Any]] = {}
+        self._kept: dict[float, dict[str, Record]] = {}
         _check_references(self._digests)
 
     def check(self, *unlearned: Model) -> None:
@@ -236,12 +281,19 @@ class Auditor:
                     "reference that was retrained apart from it"
                 )
 
-    def audit(self, unlearned: Model, *, typed: Mapping[str, Any] | None = None) -> Audit:
+    def audit(
+        self,
+        unlearned: Model,
+        *,
+        typed: Mapping[str, Any] | None = None,
+        files: Mapping[str, str] | None = None,
+    ) -> Audit:
         """Audit whether `unlearned` forgot: a verdict with its evidence.
 
         Args:
             unlearned: The model that is audited, or what was saved of it.
             typed: Names, dates and files as typed by people, kept in the report and taken on trust.
+            files: SHA-256 of the bytes that models were read from, by role, kept in the records.
         """
         start = time.perf_counter()
         models = {"unlearned": unlearned} | self._fixed
@@ -249,17 +301,43 @@ class Auditor:
         about |= {} if self.plan is None else {"plan": self.plan.model_dump(mode="json")}
         if saved := {role: held for role, model in models.items() if (held := as_saved(model))}:
             _check_saved(saved, models, self.reference, self.plan)
-            records = records_of_saved(saved, seed=self.seed, command=self.command)
+            records = records_of_saved(saved, seed=self.seed, command=self.command, files=files)
             return Audit(audit_report(records, rules=self.rules, about=about), records)
         self.check(unlearned)
         task, fixed, proxy = self._ready()
         read = {"unlearned": cast(Classifier, unlearned)} | fixed
-        needed = (self.curve, *VERDICT_MEASURES)  # the curve's pass serves the others
-        left = None if self.budget is None else self.budget - (time.perf_counter() - start)
-        self._kept.pop("unlearned", None)
-        records = read_models(read, task, needed, self.measures, left=left, seed=self.seed, command=self.command,
-                              proxy=proxy, setting=self._setting, kept=self._kept)  # fmt: skip
-        return Audit(audit_report(records, rules=self.rules, about=about), records)
+        for model in read.values() if self.curve.family in ("stack", "network") else ():
+            check_redrawn(model.after(0))
+        for part, share in self._looks(len(task.retain)):
+            rules, some = self.rules.spending(share), task.thinned(part)
+            if part not in self._settings:
+                self._settings[part] = {"task": TaskFacts(**some.manifest())}
+            kept = self._kept.setdefault(part, {})
+            kept.pop("unlearned", None)
+            given: dict[str, Any] = {"seed": self.seed, "command": self.command, "proxy": proxy}
+            given |= {"setting": self._settings[part], "kept": kept, "files": files}
+            needed = (self.curve, *VERDICT_MEASURES)  # the curve's pass serves the others
+            left = None if self.budget is None else self.budget - (time.perf_counter() - start)
+            if part < 1:
+                found = audit_report(read_models(read, some, needed, **given), rules=rules)
+                if not self._enough(found):
+                    continue
+                if found.verdict in ACCUSED:
+                    left, given["late_because"] = -1.0, f"{100 * part:g} % of the samples had decided"
+            records = read_models(read, some, needed, self.measures, left=left, **given)
+            break
+        return Audit(audit_report(records, rules=rules, about=about), records)
+
+    def _looks(self, retained: int) -> Sequence[tuple[float, float]]:
+        """The looks of an audit with so many retained samples; what is left out leaves its share to nobody."""
+        if self.precision is None:
+            return ((1.0, 1.0),)
+        return [look for look in LOOKS if look[0] == 1 or look[0] * retained >= FEWEST_RETAINED]
+
+    def _enough(self, report: AuditReport) -> bool:
+        """True if a look has a verdict, or is as precise as was asked for."""
+        low, high = (report.idi and report.idi.interval) or (-math.inf, math.inf)
+        return report.verdict != "UNDETERMINED" or high - low <= 2 * (self.precision or 0.0)
 
     def _ready(self) -> tuple[ForgetTask, dict[str, Classifier], ProxyFacts | None]:
         """The task and the models to compare with; the first call checks the plan and trains proxies."""
@@ -271,7 +349,6 @@ class Auditor:
             if self.plan is not None:
                 _check_plan(self.plan, original=self.original, reference=self.reference, task=self.task,
                             rules=self.rules, curve=self.curve, measures=self.measures, seed=self.seed)  # fmt: skip
-            self._setting = {"task": TaskFacts(**self.task.manifest())}
             self._baseline = _with_baseline(
                 self._fixed, self.reference, self.task, self.pretraining, self.seed
             )
@@ -331,6 +408,7 @@ def assert_forgot(**given: Any) -> Audit:
     Returns:
         The audit.
     """
+    __tracebackhide__ = True  # pytest would print every tensor of the models
     made = audit(**given)
     if made.verdict != "FORGOTTEN":
         raise AssertionError(f"{made.verdict}: {made.sentence}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from residua.files import write_atomically
 from residua.npz import read_npz
 from residua.record import Record
 from residua.report.audit import AuditReport
+from residua.text import slug
 
 if TYPE_CHECKING:
     from residua.data.task import ForgetTask
@@ -28,6 +29,15 @@ def write_page(folder: Path, report: AuditReport, records: Mapping[str, Record])
     text = audit_page(report, records, read_thumbnails(folder))
     write_atomically(folder / PAGE, lambda part: part.write_text(text, "utf-8"))
     return folder / PAGE
+
+
+def audits_in(folder: Path, labels: Iterable[str]) -> dict[str, str]:
+    """By method, the first of its audits that `residua study verdicts` wrote there, as seen from the folder."""
+    found = (
+        (label, next(iter(sorted(folder.glob(f"verdicts/seed*-{slug(label)}.json"))), None))
+        for label in labels
+    )
+    return {label: path.relative_to(folder).as_posix() for label, path in found if path is not None}
 
 
 def write_thumbnails(folder: Path, report: AuditReport, task: ForgetTask) -> None:

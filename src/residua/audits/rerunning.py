@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from residua.audits.auditing import draw_random, read_models, train_proxies
 from residua.audits.saved import Saved, as_saved, records_of_saved
-from residua.audits.verifying import TOLERANCE, read_records, read_report, verify
+from residua.audits.verifying import SAME_MACHINE, TOLERANCE, read_records, read_report, verify
 from residua.compare import IDI
 from residua.compare.verdicts import Word
 from residua.data.task import ForgetTask
@@ -41,6 +41,7 @@ class Rerun:
     equal: bool
     found: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    tolerance: float = 0.0
 
 
 def rerun(
@@ -50,7 +51,8 @@ def rerun(
     unlearned: object,
     reference: object = None,
     task: ForgetTask | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
+    files: Mapping[str, str] | None = None,
 ) -> Rerun:
     """Measure again what a saved audit has measured, and compare it with the records.
 
@@ -64,10 +66,10 @@ def rerun(
         unlearned: The audited model, or what was saved of it.
         reference: The reference, or a list of them.
         task: The data and the forget set; needed for models.
-        tolerance: A reading x may be `tolerance` * max(1, |x|) away, an array as far in the mean.
+        tolerance: A reading x may be `tolerance` * max(1, |x|) away, an array as far in the mean. By default 0.0001
+            where software and kind of processor are the records', and 0.02 elsewhere and on a GPU.
+        files: SHA-256 of the files that the models were read from, by role, which must be the records' too.
     """
-    if not tolerance >= 0:
-        raise InputError(f"tolerance is {tolerance}, expected 0 or more")
     folder = Path(folder)
     unsound = verify(folder)
     if unsound:
@@ -76,20 +78,35 @@ def rerun(
     records = read_records(folder, report)
     models = _models(records, {"original": original, "unlearned": unlearned} | _references(reference))
     notes: list[str] = []
+    here = records["unlearned"].software == software()
+    if tolerance is None:
+        tolerance = SAME_MACHINE if here and "gpu" not in software() else TOLERANCE
+    if not tolerance >= 0:
+        raise InputError(f"tolerance is {tolerance}, expected 0 or more")
     left_out = [] if report.tier == "weights" else _left_out(models, records)
     remeasured = _measured_again(models, records, report.tier == "weights", task, notes)
     again = audit_report(remeasured, rules=report.rules)
     moved, found, n = _compare(records, remeasured, tolerance)
-    found += left_out + array_moves(records, remeasured, tolerance)
+    found += left_out + _other_files(records, files or {}) + array_moves(records, remeasured, tolerance)
     found += _index_moves(report.idi, again.idi, tolerance)
     equal = not moved and not found and all(same_arrays(records[role], remeasured[role]) for role in records)
     if again.verdict != report.verdict:
         found.append(f"the verdict is {report.verdict}, but the readings measured again give {again.verdict}")
-    if not equal and records["unlearned"].software == software():
+    if not equal and here:
         notes.append(
-            "software and kind of processor are those of the records, so equal bits were to be expected"
+            "software and kind of processor are those of the records, so equal bits were to be expected; "
+            f"--tolerance {TOLERANCE:g} allows for another model of processor"
         )
-    return Rerun(again.verdict, n, moved, equal, found, notes)
+    return Rerun(again.verdict, n, moved, equal, found, notes, tolerance)
+
+
+def _other_files(records: Mapping[str, Record], files: Mapping[str, str]) -> list[str]:
+    """Models whose weights are the records', but in another file than the one that the record, and a statement, names."""
+    return [
+        f"the file of {role} has the SHA-256 {files[role][:12]}, the record's is {str(record.method.file)[:12]}"
+        for role, record in records.items()
+        if record.method.file is not None and files.get(role, record.method.file) != record.method.file
+    ]
 
 
 def _measured_again(
@@ -107,8 +124,10 @@ def _measured_again(
         return records_of_saved(saved, seed=_seed(records))
     if task is None:
         raise InputError("an audit of models needs its task to be made again; give task=")
+    then = records["unlearned"].setting.task or TaskFacts(splits={})
+    task = task.thinned(then.part or 1.0)
     check_task(records["unlearned"], task)
-    if (records["unlearned"].setting.task or TaskFacts(splits={})).mean is None:
+    if then.mean is None:
         notes.append("the records do not say how images were normalised, so that was not compared")
     return _measure(cast(dict[str, Classifier], dict(models)), records, task, notes)
 

@@ -315,7 +315,9 @@ def as_saved(model: object) -> Saved | None:
     return model if isinstance(model, Saved) else None
 
 
-def records_of_saved(models: Mapping[str, Saved], *, seed: int = 0, command: str = "") -> dict[str, Record]:
+def records_of_saved(
+    models: Mapping[str, Saved], *, seed: int = 0, command: str = "", files: Mapping[str, str] | None = None
+) -> dict[str, Record]:
     """A record of each model. What some of them lack is compared for none of them."""
     outputs_of = {role: model.outputs for role, model in models.items() if model.outputs is not None}
     held = {role: model.features for role, model in models.items() if model.features is not None}
@@ -326,6 +328,7 @@ def records_of_saved(models: Mapping[str, Saved], *, seed: int = 0, command: str
             )
     if not outputs_of and not held:
         raise InputError("neither outputs nor features were saved of the models; save one of them")
+    labels = _labels(outputs_of)  # before critics are fitted
     read: Readings = {role: {} for role in models}
     sizes: dict[str, int] = {}
     if held:
@@ -334,19 +337,20 @@ def records_of_saved(models: Mapping[str, Saved], *, seed: int = 0, command: str
         for role, curve in _curves(held).items():
             read[role]["information"] = curve
     if outputs_of:
-        labels = _labels(outputs_of)
         sizes = {split: len(z) for split, z in outputs_of["unlearned"].logits.items()}
         for role, outputs in outputs_of.items():
             read[role] |= _readings(outputs, labels)
     task = TaskFacts(
         splits={split: SplitFacts(n=n) for split, n in sizes.items()},
-        scenario=_scenario(_labels(outputs_of) if outputs_of else {}, held.get("unlearned")),
+        scenario=_scenario(labels, held.get("unlearned")),
     )
     return {
         role: recorded(
             role,
             [Taken(FromSaved(label), reading) for label, reading in readings.items()],
-            method=MethodFacts(label=role.capitalize(), saved=models[role].digests()),
+            method=MethodFacts(
+                label=role.capitalize(), saved=models[role].digests(), file=(files or {}).get(role)
+            ),
             setting=Setting(task=task),
             seeds={"audit": seed},
             command=command,

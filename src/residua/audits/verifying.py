@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -15,6 +16,7 @@ from residua.errors import InputError, first_line, printable
 from residua.files import read_text
 from residua.record import Record
 from residua.report.audit import AuditReport, audit_report
+from residua.report.text import role_name, task_of
 from residua.roles import roles_in
 from residua.text import Difference, differences
 
@@ -23,6 +25,8 @@ ROUNDING = 2e-3
 # How far readings of a rerun may be from the records': one of fifty images that decides otherwise; curves move far
 # less (docs/verdict.md).
 TOLERANCE = 0.02
+# The same where software and kind of processor are the records': linear critics move in their last digits even there.
+SAME_MACHINE = 1e-4
 
 
 def verify(folder: str | Path) -> list[str]:
@@ -110,6 +114,28 @@ def unlike_their_terms(records: Mapping[str, Record]) -> list[str]:
                     f"information of block {block} of {role} is {value:.6g}, but its terms have the mean {mean:.6g}"
                 )
     return unlike
+
+
+def changes(earlier: AuditReport, later: AuditReport) -> list[str]:
+    """What changed from one audit to another: models, task, rules and settings, then verdict, IDI and metrics."""
+    lines = []
+    for role in roles_in(earlier.models | later.models):
+        was, now = earlier.models.get(role), later.models.get(role)
+        words = (
+            "the same weights" if was == now else "other weights" if was and now else "only in one of them"
+        )
+        lines.append(f"{role_name(role)}: {words}.")
+    for name, of in (("Task", lambda r: task_of(r).sha256), ("Rules", lambda r: asdict(r.rules)),
+                     ("Settings of the measures", lambda r: r.about.get("measures"))):  # fmt: skip
+        lines.append(f"{name}: {'the same' if of(earlier) == of(later) else 'others'}.")
+    same = "the same" if earlier.verdict == later.verdict else f"was {earlier.verdict}"
+    lines.append(f"Verdict: {later.verdict} ({same}).")
+    values = [report.metrics["unlearned"] for report in (earlier, later)]
+    for name in (
+        name for name in ("IDI", "UA", "RA", "TA", "recovery") if all(name in each for each in values)
+    ):
+        lines.append(f"{name}: {values[0][name]:.3f}, now {values[1][name]:.3f}.")
+    return lines
 
 
 def read_report(folder: Path) -> AuditReport:

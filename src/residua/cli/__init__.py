@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import signal
 import sys
 import traceback
@@ -23,7 +24,7 @@ from residua import plugins
 from residua.cli.console import complain, err
 from residua.cli.options import with_preprocessing
 from residua.device import share_cores
-from residua.errors import InputError
+from residua.errors import InputError, out_of_memory
 
 # typer carries its own copy of click from some version on; both derive usage errors like this.
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
@@ -47,7 +48,7 @@ PANELS: dict[str, dict[str, str]] = {
         "train": "Train Original on all of the data, or Retrain without what is to be forgotten.",
         "unlearn": "Make a model forget, and report how long it took (RTE) and its UA, RA and TA.",
         ""
-        "tune": "Search epochs, learning rates and a method's own settings by the gap to Retrain in UA and TA; never by IDI.",
+        "tune": "Search epochs and learning rates whose UA and TA are at most a point below Retrain's; never by IDI.",
     },
     "Measure": {
         "measure": "Measure metrics of models: what they say and, if asked for, what their blocks know.",
@@ -69,6 +70,8 @@ PANELS: dict[str, dict[str, str]] = {
 }
 COMMANDS = {name: about for commands in PANELS.values() for name, about in commands.items()}
 FILES = {"calibrate": "controls"}
+# Commands that several processes do together under torchrun.
+SHARED = ("train", "unlearn")
 
 
 def loaded(name: str, arguments: Sequence[str] = ()) -> Any:
@@ -103,6 +106,10 @@ class Lazy(typer.core.TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
+        if os.environ.get("WORLD_SIZE", "1") != "1" and "RANK" in os.environ and name not in SHARED:
+            raise InputError(
+                f"residua {name} is one process, but torchrun started {os.environ['WORLD_SIZE']}; leave torchrun out"
+            )
         return name, loaded(name, rest) if name in COMMANDS else command, rest
 
 
@@ -156,6 +163,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain("interrupted; nothing was left half-written")
         return 130
     except Exception as error:
+        if out_of_memory(error):
+            complain(
+                "the memory of the device ran out; use a smaller --batch or --accumulate, a GPU with more, or --device cpu"
+            )
+            return InputError.exit_code
         err.print(traceback.format_exc())
         complain(f"internal error ({type(error).__name__}); no verdict was reached. Please report this.")
         return CRASHED

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from residua.audits import arguments, auditing, saved
+from residua.audits.releasing import canonical_form
 from residua.cli import options as opt
 from residua.cli.console import echo, say, work, write_text
 from residua.cli.inputs import CRITIC, announce, choose_device, load_for, open_task, with_critics
@@ -22,7 +23,7 @@ from residua.errors import InputError
 from residua.files import check_place
 from residua.measure import Embedding, InformationCurve, Stress
 from residua.measure._outputs import logits
-from residua.models.checkpoint import Checkpoint
+from residua.models.checkpoint import Checkpoint, save
 from residua.models.classifier import Classifier
 from residua.report.junit import junit as junit_xml
 from residua.report.plan import Plan
@@ -50,7 +51,7 @@ def audit(
     reference: Annotated[
         list[str] | None,
         opt.models(
-            "Checkpoint of a model retrained without the forgotten data. Repeat 3 to 5 times, or give a "
+            "Checkpoint of a model retrained without the forgotten data. Repeat five times, or give a "
             "directory. Or proxy:0.15, which trains one on that fraction of the retained data, "
             "proxy:0.15x3, which trains three, or none.",
             metavar="FILE",
@@ -100,6 +101,16 @@ def audit(
     margin: opt.Margin = None,
     level: Annotated[float, opt.rules("Significance level of the output test.")] = Rules.level,
     utility: Annotated[float, opt.rules("Largest tolerated drop in test accuracy (0 to 1).")] = Rules.utility,
+    allow_structure: Annotated[
+        str,
+        opt.rules(
+            "Reason why the model may have another structure than Original, printed in the report; without one, "
+            "another structure is never FORGOTTEN.",
+            "--allow-structure",
+            metavar="REASON",
+            show_default=False,
+        ),
+    ] = "",
     plan: Annotated[
         Path | None,
         opt.rules(
@@ -136,6 +147,21 @@ def audit(
             "--thumbnails",
         ),
     ] = False,
+    records: Annotated[
+        bool,
+        opt.output(
+            "Write the records, which hold outputs and features of the models on single samples; without them the "
+            "report cannot be verified."
+        ),
+    ] = True,
+    release: Annotated[
+        Path | None,
+        opt.output(
+            "Write the model in canonical form (weights rounded to bfloat16, without those that no input uses) and audit "
+            "that file: it is the one to release.",
+            metavar="FILE",
+        ),
+    ] = None,
     by: Annotated[str | None, opt.output("Auditor's name, printed in the report.", metavar="NAME")] = None,
     as_json: Annotated[bool, opt.output("Print report.json.", "--json")] = False,
     junit: Annotated[
@@ -146,6 +172,14 @@ def audit(
     budget: Annotated[
         str | None,
         opt.run("After this time (90s, 10m, 2h), measure only what the verdict needs.", metavar="TIME"),
+    ] = None,
+    precision: Annotated[
+        float | None,
+        opt.run(
+            "Look at 10, 30 and 100 % of the retained and test samples; end with the first look that has a verdict or whose "
+            "IDI is known within this half-width, such as 0.05. The looks together keep the levels of the rules.",
+            metavar="HALF-WIDTH",
+        ),
     ] = None,
     seed: Annotated[
         int, opt.run("Seed of a proxy and of the random network; the critics have --critic-seed.")
@@ -162,7 +196,7 @@ def audit(
     Example: residua audit --original original.safetensors --unlearned unlearned.safetensors --reference references/ --data
     fashion-sample --forget class:6 --out audit/
     """
-    rules = Rules(margin=margin, level=level, utility=utility)
+    rules = Rules(margin=margin, level=level, utility=utility, structure=allow_structure)
     curve = dataclasses.replace(InformationCurve(), **fields)
     measures = (*auditing.EXTRA_MEASURES, *((Stress(),) if stress else ()), *((Embedding(),) if tsne else ()))
     references = arguments.references_by_role(reference or ["none"])
@@ -170,17 +204,17 @@ def audit(
         _opened, data=data, forget=forget, device=device, network=network, cuts=cuts, trust=trust
     )
     if plan_only:
-        idle = {"unlearned": unlearned, "out": out, "junit": junit, "budget": budget, "outputs": outputs}
-        idle |= {"features": features, "thumbnails": thumbnails}
+        idle = {"unlearned": unlearned, "out": out, "junit": junit, "budget": budget, "outputs": outputs,
+                "features": features, "thumbnails": thumbnails, "release": release, "precision": precision}  # fmt: skip
         _refuse_idle(idle, "in a plan, which is written before the model is looked at")
         asked = {"rules": rules, "curve": curve, "measures": measures, "seed": seed}
-        _write_plan(plan or PLAN, {"original": original} | references, opened, asked)
-        return
-    audited, folders = _audited(unlearned or [], out, junit)
+        return _write_plan(plan or PLAN, {"original": original} | references, opened, asked)
+    audited, folders = _audited(unlearned or [], out, junit, release)
     words = {"original": original} | audited | references
     given: dict[str, Any] = {
         "rules": rules,
         "budget": None if budget is None else seconds_of(budget),
+        "precision": precision,
         "plan": None if plan is None else Plan.read(plan),
         "command": opt.command_line(),
         "seed": seed,
@@ -188,16 +222,16 @@ def audit(
     if arguments.is_keyword(words["reference"]):
         auditing.kind_of_reference(words["reference"])  # words that are not understood cost no loading
         given["reference"] = words.pop("reference")
-    models: Mapping[str, Any]
     if outputs or features:
-        idle = {"network": network, "cuts": cuts, "trust": trust, "budget": budget, "device": device}
-        idle |= {"stress": stress, "plan": plan, "thumbnails": thumbnails, "tsne": tsne}
+        idle = {"network": network, "cuts": cuts, "trust": trust, "budget": budget, "device": device, "stress": stress,
+                "plan": plan, "thumbnails": thumbnails, "tsne": tsne, "release": release, "precision": precision}  # fmt: skip
         idle |= {CRITIC.get(name, name): value for name, value in fields.items()}
-        models = _saved(words, outputs, features, data or forget, idle)
+        models: dict[str, Any] = dict(_saved(words, outputs, features, data or forget, idle))
         hashes = arguments.file_hashes(words)
     else:
         task, models, hashes = opened(words)
         _introduce(task, models["original"])
+        audited = _released(release, models, task, opened, hashes) if release else audited
         if given.get("reference", "none") != "none":
             given["pretraining"] = _training_of_proxies(scale, task, models["original"])
         given |= {"task": task, "curve": curve, "measures": measures}
@@ -205,19 +239,19 @@ def audit(
     auditor = auditing.Auditor(**given | arguments.as_kwargs(fixed))
     auditor.check(*(models[role] for role in audited))
     typed = {"original": original, **references, "data": data, "forget": forget, "network": network}
-    typed |= {"cuts": cuts, "device": device, "by": by}
-    codes = []
+    typed, codes = typed | {"cuts": cuts, "device": device, "by": by}, []
     for role, folder in folders.items():
-        with work():
-            done = auditor.audit(models[role], typed=_typed(typed, role, audited, hashes) | _where(folder))
-        title = f"{audited[role]}: " if len(audited) > 1 else ""
-        _show(done, folder, given["task"] if thumbnails else None, as_json, junit, title)
+        with work(steps=_steps(given, fixed)):
+            said = _typed(typed, audited[role], folder)
+            done = auditor.audit(models[role], typed=said, files=_files(role, audited, hashes))
+        shown = given["task"] if thumbnails else None
+        _show(done, folder, shown, as_json, junit, f"{audited[role]}: " if len(audited) > 1 else "", records)
         codes.append(EXIT.get(done.verdict, 1))
     raise typer.Exit(next((code for code in (1, 2) if code in codes), 0))
 
 
 def _audited(
-    files: list[str], out: Path | None, junit: Path | None
+    files: list[str], out: Path | None, junit: Path | None, release: Path | None
 ) -> tuple[dict[str, str], dict[str, Path | None]]:
     """Files of the audited models, and the folder of each one's report, by role: unlearned, unlearned 2, ..."""
     if not files:
@@ -240,18 +274,56 @@ def _audited(
             auditing.check_folder(folder)
     if junit:
         check_place(junit)
+    _check_release(release, roles)
     return dict(zip(roles, files, strict=True)), folders
 
 
-def _typed(
-    words: Mapping[str, str | None], role: str, audited: Mapping[str, str], hashes: Mapping[str, str]
-) -> dict[str, Any]:
-    """What was typed for the audit of one of the models, when, and the hashes of its files."""
-    own = {"unlearned" if name == role else name: value for name, value in hashes.items()
-           if name == role or name not in audited}  # fmt: skip
+def _steps(given: Mapping[str, Any], fixed: Mapping[str, Any]) -> list[str]:
+    """The stages of an audit of weights in their order, as it reports them."""
+    if "curve" not in given:
+        return []
+    roles, first = ("unlearned", *fixed), (given["curve"], *auditing.VERDICT_MEASURES)
+    needed = [f"{role}: {each.label}" for role in roles for each in first]
+    return needed + [f"{role}: {each.label}" for each in given["measures"] for role in roles]
+
+
+def _released(
+    release: Path,
+    models: dict[str, Any],
+    task: ForgetTask,
+    opened: Callable[..., Any],
+    hashes: dict[str, str],
+) -> dict[str, str]:
+    """The word of the released file, which takes the place of the audited model."""
+    save(canonical_form(models["unlearned"], task), release)
+    audited = {"unlearned": str(release)}
+    _, again, theirs = opened(audited)
+    models.update(again)
+    hashes.update(theirs)
+    return audited
+
+
+def _check_release(release: Path | None, roles: list[str]) -> None:
+    if release is None:
+        return
+    if len(roles) > 1:
+        raise InputError("--release writes one model; leave it out, or audit the models one by one")
+    if release.suffix != ".safetensors":
+        raise InputError(f"--release {release} is not understood; give a file that ends in .safetensors")
+    check_place(release)
+
+
+def _typed(words: Mapping[str, str | None], file: str, out: Path | None) -> dict[str, Any]:
+    """What was typed for the audit of one of the models, and when."""
     when = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
     given = {name: word for name, word in words.items() if word is not None}
-    return given | {"unlearned": audited[role], "when": when, "sha256": own}
+    return given | {"unlearned": file, "when": when} | _where(out)
+
+
+def _files(role: str, audited: Mapping[str, str], hashes: Mapping[str, str]) -> dict[str, str]:
+    """The hashes of the files of one audit: of the model with this role and of those that it is compared with."""
+    return {"unlearned" if name == role else name: value for name, value in hashes.items()
+            if name == role or name not in audited}  # fmt: skip
 
 
 def _write_plan(
@@ -298,15 +370,18 @@ def _show(
     as_json: bool,
     junit: Path | None,
     title: str,
+    records: bool,
 ) -> None:
-    """Save what was found, and print it under the title: all of it where it is saved nowhere."""
-    if out:
-        made.save(out, thumbnails=thumbnails)
-        say(f"The report and its records are in {out}/; open {out / 'report.html'}.")
+    """Print what was found under the title, all of it where it is saved nowhere; then save it, which may fail."""
     if as_json:
         echo(made.report.model_dump_json(indent=1))
     else:
         echo(title + (made.report.markdown() if not out else f"{made.verdict}\n{made.sentence}"))
+    if out:
+        made.save(out, thumbnails=thumbnails, records=records)
+        say(
+            f"The report{' and its records are' if records else ' is'} in {out}/; open {out / 'report.html'}."
+        )
     if junit:
         write_text(junit, junit_xml(made.report, arguments.measuring_seconds(made.records)))
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -46,7 +48,15 @@ class Screen(Console):
 out = Screen(
     highlight=False, emoji=False, soft_wrap=True, markup=False, width=None if sys.stdout.isatty() else 140
 )
-err = Screen(stderr=True, highlight=False, emoji=False, soft_wrap=True, markup=False)
+# Of the processes that torchrun started, the first speaks.
+err = Screen(
+    stderr=True,
+    highlight=False,
+    emoji=False,
+    soft_wrap=True,
+    markup=False,
+    quiet=os.environ.get("RANK", "0") != "0",
+)
 # Prints a result on standard output.
 echo = out.print
 
@@ -67,13 +77,14 @@ def echo_json(data: Any) -> None:
 
 
 def show(table: Table) -> None:
-    """Print a table on standard output."""
+    """Print a table on standard output; in a narrow terminal, with fewer columns."""
+    table = table.fitting(out.width)
     rich = RichTable(
         title=Text(printable(table.title)), title_justify="left", title_style="bold", caption_justify="left"
     )
     for i, column in enumerate(table.columns):
-        is_text = i == 0 or any(row[i][:1].isalpha() for row in table.rows)
-        rich.add_column(Text(printable(column)), justify="left" if is_text else "right")
+        words = table.is_text(i)
+        rich.add_column(Text(printable(column)), justify="left" if words else "right", no_wrap=not words)
     for row in table.rows:
         rich.add_row(*(Text(printable(cell)) for cell in row))
     out.print(rich)
@@ -114,25 +125,26 @@ def _announcement(device: torch.device | None) -> Callable[[], None]:
 
 
 @contextlib.contextmanager
-def work(stage: str = "", device: torch.device | None = None) -> Iterator[None]:
+def work(stage: str = "", device: torch.device | None = None, steps: Sequence[str] = ()) -> Iterator[None]:
     """Progress of the stages that the body reports and of its trainings; where there is no terminal, one line each.
 
     Args:
         stage: First stage.
         device: Device of the trainings, which is said as the first of them begins.
+        steps: Stages that are expected, as `model: measure`; then the time left is said once it can be told.
     """
     from residua.progress import listening
     from residua.training.loop import watching
 
-    announce = _announcement(device)
+    announce, remaining = _announcement(device), Remaining(steps)
     with live_line(stage) as update:
 
         def on_stage(what: str, fraction: float | None) -> None:
             nonlocal stage
-            stage = what
-            update(what, fraction)
+            stage = what + remaining.begin(what)
+            update(stage, fraction)
             if fraction is None and not err.is_terminal:
-                say(what)
+                say(stage)
 
         def on_step(tick: Tick) -> None:
             announce()
@@ -144,6 +156,31 @@ def work(stage: str = "", device: torch.device | None = None) -> Iterator[None]:
 
         with listening(on_stage), watching(on_step):
             yield
+
+
+class Remaining:
+    """The time left of an audit: what a measure took of one model is what it takes of the others."""
+
+    def __init__(self, steps: Sequence[str]) -> None:
+        self.ahead = list(steps)
+        self.spent: dict[str, float] = {}
+        self.now: tuple[str, float] | None = None
+
+    def begin(self, stage: str) -> str:
+        """The time left as this stage begins, in words; empty while nothing like the rest was done."""
+        step, time = stage.partition(",")[0], monotonic()
+        if self.now is not None and self.now[0] != step:
+            measure = self.now[0].partition(": ")[2]
+            self.spent[measure] = max(time - self.now[1], self.spent.get(measure, 0.0))
+        if self.now is None or self.now[0] != step:
+            self.now = step, time
+        if step in self.ahead:
+            self.ahead = self.ahead[self.ahead.index(step) + 1 :]
+            left = [self.spent.get(each.partition(": ")[2]) for each in (step, *self.ahead)]
+            known = sum(each for each in left if each is not None)
+            words = time_left(known, left.count(None)) if known >= 1 else ""
+            return f" ({words} left)" if words else ""
+        return ""
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import typer
 
 from residua.audits.arguments import measuring_seconds
 from residua.audits.attesting import checked, statement
-from residua.audits.pages import PAGE, read_thumbnails
+from residua.audits.pages import PAGE, audits_in, read_thumbnails
 from residua.audits.verifying import read_records, read_report, reports_in
 from residua.cli import options as opt
 from residua.cli.console import echo, write_text
@@ -114,7 +114,9 @@ def _page(folder: Path) -> str:
         return audit_page(report, read_records(folder, report), read_thumbnails(folder))
     if reports := reports_in(folder):
         return controls_page(reports)
-    return study_page(records_in(folder), folder.absolute().name)
+    records = records_in(folder)
+    links = audits_in(folder, {record.method.label for record in records})
+    return study_page(records, folder.absolute().name, links=links)
 
 
 def _for_figure(files: list[Path]) -> tuple[AuditReport | None, dict[str, Record]]:

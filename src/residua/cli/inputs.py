@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import json
+import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +27,7 @@ from residua.models.checkpoint import Checkpoint
 from residua.models.classifier import Classifier
 from residua.models.foreign.opening import open_model
 from residua.record import NAME, Record
-from residua.text import slug
+from residua.text import from_json, slug
 from residua.training.recipes import Scale, unlearning_of
 from residua.training.settings import described
 from residua.unlearn import Unlearner, find
@@ -177,7 +177,10 @@ def records_in(folder: Path) -> list[Record]:
         )
     place = {each: number for number, each in enumerate(_order(folder / "keys.json"))}
     paths.sort(key=lambda path: place.get(path.stem, len(place)))
-    return [Record.read(path) for path in paths if not place or path.stem in place]
+    known = [path for path in paths if not place or path.stem in place]
+    if not known:
+        raise InputError(f"{folder / 'keys.json'} names none of the records in {inside}; run the study again")
+    return [Record.read(path) for path in known]
 
 
 def _order(path: Path) -> list[str]:
@@ -185,14 +188,17 @@ def _order(path: Path) -> list[str]:
     if not path.exists():
         return []
     try:
-        return list(dict(json.loads(read_text(path))))
+        return list(dict(from_json(read_text(path))))
     except (ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{path} is damaged ({first_line(error)}); run the study again") from error
 
 
 def device_name(name: str) -> str:
     """The device that a word of --device means; nothing is opened."""
-    return ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    # Under torchrun each process has a GPU of its own.
+    return f"cuda:{os.environ['LOCAL_RANK']}" if name == "cuda" and "LOCAL_RANK" in os.environ else name
 
 
 def choose_device(name: str) -> torch.device:

@@ -72,7 +72,7 @@ Network = Annotated[
     str | None,
     models(
         "Architecture, if the checkpoint does not name one: resnet18, resnet50, vit, a network of an "
-        "installed library (timm:convnext_atto,img_size=32), or module:callable (the current folder is "
+        "installed library (timm:convnext_atto,drop_rate=0.1), or module:callable (the current folder is "
         "importable).",
         "--network",
         metavar="NAME|MODULE:CALLABLE",
@@ -85,6 +85,15 @@ OurNetwork = Annotated[
         "--network",
         metavar="NAME",
         show_default="resnet18",
+    ),
+]
+Init = Annotated[
+    str | None,
+    models(
+        "Start from these weights: ours, or under the names of timm, torchvision or Hugging Face, or timm:NAME or "
+        "hf:NAME of the installed library; the head is new if it has other classes.",
+        "--init",
+        metavar="FILE|timm:NAME|hf:NAME",
     ),
 ]
 Cuts = Annotated[
@@ -119,8 +128,7 @@ Device = Annotated[str, run("cpu, cuda, cuda:1, mps, or auto: a GPU where there 
 Margin = Annotated[
     float | None,
     rules(
-        "Equivalence margin. To pass, the whole interval of the IDI must lie within +- this value, or "
-        "within the differences between retrained models.",
+        "Tolerated IDI. To pass, the whole interval of the IDI must lie within +- this value.",
         show_default="0.25, or 0.5 with one reference",
     ),
 ]
@@ -132,6 +140,17 @@ IMAGE_OPTIONS: dict[str, Any] = {
     "normalise": Annotated[
         Literal["imagenet", "data", "none"] | None,
         images("Instead of --mean and --std: ImageNet's, those of the training data, or none."),
+    ],
+    "rehash": Annotated[
+        bool | None,
+        images("Read all image files again instead of trusting the digests kept beside them.", "--rehash"),
+    ],
+    "limit": Annotated[
+        int | None,
+        data(
+            "Quick look: at most this many training and this many test examples, the same ones every time.",
+            min=1,
+        ),
     ],
     "dataset_name": Annotated[str | None, images("Name of the data set; recipes are chosen by it.")],
 }

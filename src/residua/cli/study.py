@@ -6,39 +6,47 @@ import dataclasses
 import functools
 import inspect
 import runpy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from residua import plugins
-from residua.audits.pages import PAGE
+from residua.audits.pages import PAGE, audits_in
 from residua.cli import console
 from residua.cli import options as opt
 from residua.cli.console import write_text
 from residua.cli.inputs import choose_device, device_name, records_in
 from residua.compare import Rules
-from residua.errors import InputError
+from residua.errors import InputError, first_line
 from residua.files import check_place
 from residua.measure import InformationCurve, measures
-from residua.report.controls import compact, control_reports, model_verdicts
+from residua.models.foreign.pretrained import starting_weights
+from residua.record import Record
+from residua.report.controls import compact, control_reports, model_verdicts, verdicts_of
 from residua.report.methods import study_tables, summary
 from residua.report.pages import study_page
 from residua.report.questions import answers
 from residua.report.table import Table
 from residua.study import folder as folders
-from residua.study import schedule
+from residua.study import rehearsing, schedule
 from residua.study.definition import Row, Study
 from residua.study.presets import BUILT_IN, at_scale
-from residua.study.store import Store, own_folder
-from residua.text import duration, seconds_of, slug
+from residua.study.store import own_folder
+from residua.text import duration, seconds_of, size_of, slug
 from residua.training.recipes import Scale
-from residua.unlearn import find
+from residua.unlearn import METHODS, find
 
 app = typer.Typer(context_settings={"help_option_names": ["-h", "--help"]})
 ALWAYS = ("Original", "Retrain")
 VERDICTS = "verdicts"
+# Where the features of a curve are.
+PLACES = {
+    "memory": "in memory",
+    "file": "in a temporary file",
+    "nowhere": "computed again for each batch, as neither memory nor the temporary folder can hold them",
+}
 
 
 @app.callback()
@@ -47,6 +55,7 @@ def study() -> None:
 
 
 def _chosen_study(
+    out: Path,
     name: Annotated[
         str,
         typer.Argument(
@@ -76,6 +85,7 @@ def _chosen_study(
         ),
     ] = None,
     network: opt.OurNetwork = None,
+    init: opt.Init = None,
     method: Annotated[
         list[str] | None, opt.methods("Only this method (and Original, Retrain); may be repeated.")
     ] = None,
@@ -108,11 +118,12 @@ def _chosen_study(
 ) -> Study:
     """A built-in study or that of a file, with the changes that were asked for."""
     named = _named_study(name)
-    if isinstance(named, Study) and (data or forget or network):
+    if isinstance(named, Study) and (data or forget or network or init):
         raise InputError(
-            f"{name} defines its own data and networks; leave --data, --forget and --network out"
+            f"{name} defines its own data and networks; leave --data, --forget, --network and --init out"
         )
-    study = named if isinstance(named, Study) else named(data, forget, network, console.say)
+    more = {} if init is None else {"init": starting_weights(init, out)}
+    study = named if isinstance(named, Study) else named(data, forget, network, console.say, **more)
     changes: dict[str, Any] = {"measures": _measures(study, information, restarts)}
     changes |= {"trajectories": True} if trajectory else {}
     changes |= {"compact": True} if compact else {}
@@ -133,7 +144,14 @@ def _named_study(name: str) -> Any:
         raise InputError(
             f"there is no study {name!r}; give {', '.join(BUILT_IN)}, or a Python file with study = Study(...)"
         )
-    defined = runpy.run_path(str(path), run_name="residua_study")
+    try:
+        defined = runpy.run_path(str(path), run_name="residua_study")
+    except InputError:
+        raise
+    except Exception as error:  # the code is the user's, and so is what it raises
+        raise InputError(
+            f"{path} cannot be run ({type(error).__name__}: {first_line(error)}); correct it"
+        ) from error
     if not inside:
         if not isinstance(defined.get("study"), Study):
             raise InputError(f"{path} defines no study; write study = Study(...) in it")
@@ -186,13 +204,13 @@ def _with_methods(study: Study, words: list[str], scale: Scale | None) -> Study:
 def _with_study(command: Callable[..., None]) -> Callable[..., None]:
     """The command with the options that choose a study; it gets the function that makes the study as `chosen`."""
     own = dict(inspect.signature(command, eval_str=True).parameters)
-    options = inspect.signature(_chosen_study, eval_str=True).parameters
-    del own["chosen"]
+    options = dict(inspect.signature(_chosen_study, eval_str=True).parameters)
+    del own["chosen"], options["out"]
 
     @functools.wraps(command)
     def call(**given: Any) -> None:
         asked = {name: given.pop(name) for name in options}
-        command(functools.partial(_chosen_study, **asked), **given)
+        command(functools.partial(_chosen_study, given["out"], **asked), **given)
 
     parameters = [
         each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*options.values(), *own.values())
@@ -231,6 +249,14 @@ def run(
         opt.run("Longest time of a worker for one model (10m, 2h); then it is ended.", metavar="TIME"),
     ] = None,
     keep: Annotated[str, opt.run("Time between two saved states of a long training.", metavar="TIME")] = "2m",
+    rehearse: Annotated[
+        bool,
+        opt.run(
+            "Only try: one batch of every phase of every model and every measure, at full width, with the bytes and, "
+            "roughly, the time that the run will take.",
+            "--rehearse",
+        ),
+    ] = False,
 ) -> None:
     """Make and measure what is missing; the same command resumes.
 
@@ -241,6 +267,9 @@ def run(
     check_place(out / "study.json")
     study = chosen()
     where = choose_device(device)
+    if rehearse:
+        _rehearse(study, str(where))
+        return
     with console.study_progress(where) as reporting:
         finished = schedule.run(
             study,
@@ -253,18 +282,55 @@ def run(
             keep=seconds_of(keep, "--keep"),
             **reporting,
         )
+    if not finished.records:
+        console.report_failures(finished.failures)
+        raise InputError(f"the study {study.name} has no rows, so there is nothing to show; give it methods")
     rows = summary(finished.records)
-    tables = study_tables(finished.records, rows=rows)
+    tables = study_tables(
+        finished.records, rows=rows, verdicts=_words(finished.records), own=_own(finished.records)
+    )
     for each in tables:
         console.show(each)
     write_text(out / "table.md", "\n".join(each.markdown() for each in tables))
     if finished.computed or not _is_current(out):
-        write_text(out / PAGE, study_page(finished.records, out.absolute().name, rows))
+        _write_page(out, finished.records, rows)
     console.say(f"Open {out / PAGE} to look at it.")
     console.say(
         f"{finished.computed} cells computed, {finished.reused} found; records are in {out}/records/."
     )
     console.report_failures(finished.failures)
+
+
+def _rehearse(study: Study, device: str) -> None:
+    """Print the sizes of the study, every phase that fails, and the time of the whole at the rate of this device."""
+    _show_sizes(study)
+
+    def tell(phase: rehearsing.Phase) -> None:
+        console.say(f"{phase.name}: {phase.failure or f'{phase.seconds:.1f} s'}")
+
+    done = rehearsing.rehearse(study, device, tell)
+    console.echo(
+        f"{len(done.phases) - len(done.failures)} of {len(done.phases)} phases passed; at the rate of one step here, "
+        f"trainings and unlearnings take about {duration(done.seconds)} on one such device, without measures."
+    )
+    console.report_failures(done.failures)
+
+
+def _show_sizes(study: Study) -> None:
+    for each in rehearsing.sizes(study):
+        console.echo(
+            f"{each.name}: {size_of(each.weights)} of weights, {each.models} models in {size_of(each.disk)} of disk; a "
+            f"training takes about {size_of(each.training)} of the device's memory (batch {each.batch}, "
+            f"{size_of(each.image)} an image, float32)"
+            + (f", images {size_of(each.pixels)}" if each.pixels else "")
+        )
+        for block, (size, place) in each.features.items():
+            console.echo(f"  features of block {block}: {size_of(size)}, {PLACES[place]}")
+
+
+def _write_page(out: Path, records: Sequence[Record], rows: Any = None) -> None:
+    links = audits_in(out, {record.method.label for record in records})
+    write_text(out / PAGE, study_page(records, out.absolute().name, rows, links))
 
 
 def _is_current(folder: Path) -> bool:
@@ -293,11 +359,14 @@ def plan(
     Example: residua study plan tiny --seeds 3 --out study/
     """
     where = device_name(device)
-    planned = schedule.plan(chosen(), out, where)
+    study = chosen()
+    planned = schedule.plan(study, out, where)
     console.say(f"planned for device {where}")
     if as_json:
-        console.echo_json(dataclasses.asdict(planned))
+        sizes = [dataclasses.asdict(each) for each in rehearsing.sizes(study)]
+        console.echo_json(dataclasses.asdict(planned) | {"sizes": sizes})
         return
+    _show_sizes(study)
     for kind in dict.fromkeys((*planned.there, *planned.missing)):
         here, left = planned.there.get(kind, 0), planned.missing.get(kind, 0)
         console.echo(f"{kind}: {left} to make, {here} there")
@@ -410,7 +479,10 @@ def table(
     elif as_json or as_csv:
         rows = summary(records, reference=(reference or ["Retrain"])[0], last=last, family=family)
     else:
-        tables = study_tables(records, (reference or ["Retrain"])[0], last=last, family=family)
+        zero = (reference or ["Retrain"])[0]
+        tables = study_tables(
+            records, zero, verdicts=_words(records), last=last, family=family, own=_own(records)
+        )
     if as_json:
         console.echo_json({"rows": rows})
         return
@@ -422,6 +494,23 @@ def table(
             console.echo(each.latex() if as_latex else each.markdown(), end="")
         else:
             console.show(each)
+
+
+def _words(records: Sequence[Record]) -> dict[str, str] | None:
+    """The verdicts on each method's models in a few words; None where the records cannot be judged."""
+    found = verdicts_of(records)
+    return {
+        label: ", ".join(
+            f"{word.replace('_', ' ')}{f' ({n})' if words.total() > 1 else ''}" for word, n in words.items()
+        )
+        for label, words in found.items()
+    } or None
+
+
+def _own(records: Sequence[Record]) -> set[str]:
+    """Labels of methods that are not the package's."""
+    known = {type(method).__name__ for method in METHODS}
+    return {each.method.label for each in records if each.role == "method" and each.method.kind not in known}
 
 
 def _csv(rows: list[dict[str, Any]]) -> str:
@@ -459,6 +548,8 @@ def verdicts(chosen: Callable[[], Study], out: Out, device: opt.Device = "auto")
         write_text(path, f"{compact(signed)}\n")
     result = model_verdicts(reports)
     write_text(out / VERDICTS / "table.md", f"{result.markdown()}\n`{command}`\n")
+    if (out / "records").is_dir():
+        _write_page(out, records_in(out))
     console.show(result)
     console.say(f"{len(reports)} reports and the table are in {out / VERDICTS}/.")
 
@@ -474,7 +565,7 @@ def check(
 
     Example: residua study check study/
     """
-    sentences = Store(folder, repairs=repair).check()
+    sentences = folders.check(folder, repair=repair)
     for sentence in sentences or ["Every file is what was written."]:
         console.echo(sentence)
     if sentences:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 from residua.cli import options as opt
@@ -20,17 +19,18 @@ from residua.cli.inputs import (
 from residua.data.task import ForgetTask
 from residua.device import clock, resolve_precision
 from residua.errors import InputError
-from residua.files import file_hash
 from residua.measure import Accuracy
 from residua.measure.measuring import measured
 from residua.models.checkpoint import Checkpoint, save
 from residua.models.classifier import Classifier
 from residua.models.foreign.opening import begin, make, with_stem
+from residua.models.foreign.pretrained import starting_weights
 from residua.models.networks import NETWORKS, build
 from residua.record import describe
 from residua.report.methods import accuracy_table
 from residua.study.tuning import validation_task
-from residua.training.loop import seeded
+from residua.training import distributed
+from residua.training.loop import accumulating, seeded
 from residua.training.pretraining import Pretraining
 from residua.training.recipes import TINY, WIDTH, pretraining, stem_at
 from residua.unlearn import Original, Retrain
@@ -60,19 +60,12 @@ def train(
         str,
         opt.models(
             "Architecture: resnet18, resnet50, vit, a network of an installed library "
-            "(timm:convnext_atto,img_size=32), or module:callable.",
+            "(timm:convnext_atto,drop_rate=0.1), or module:callable.",
             metavar="NAME|MODULE:CALLABLE",
         ),
     ] = "resnet18",
     cuts: opt.Cuts = None,
-    init: Annotated[
-        Path | None,
-        opt.models(
-            "Start from these weights: ours, or under the names of timm, torchvision or Hugging Face; the "
-            "head is new if it has other classes.",
-            metavar="FILE",
-        ),
-    ] = None,
+    init: opt.Init = None,
     trust: opt.Trust = False,
     width: Annotated[
         int | None, opt.models("Width of a ResNet.", show_default="by scale: 16 (tiny, small) or 64 (full)")
@@ -84,6 +77,13 @@ def train(
     variant: Annotated[str, opt.models("Variant of a ViT: micro, tiny, small or base.")] = "tiny",
     patch: Annotated[int, opt.models("Patch size of a ViT.")] = 4,
     scale: ScaleOption = "tiny",
+    accumulate: Annotated[
+        int,
+        opt.run(
+            "Pieces in which each batch is passed through the network, for less memory; BatchNorm sees one at a time.",
+            min=1,
+        ),
+    ] = 1,
     seed: opt.Seed = 0,
     device: opt.Device = "auto",
     record: opt.RecordOut = None,
@@ -104,7 +104,7 @@ def train(
             "choose another scale"
         )
     where = choose_device(device)
-    weights = Checkpoint(init) if init else None
+    weights = Checkpoint(starting_weights(init, out.parent)) if init else None
     task = open_task(data, forget, [weights])
     task = task if validation is None else validation_task(task, validation)
     settings = dataclasses.replace(pretraining(scale, task.dataset, with_stem(network)[0]), **fields)
@@ -113,19 +113,21 @@ def train(
         stem = with_stem(network)[1] or stem_at(scale, task.retain.shape[1])
         shape = {"width": WIDTH[scale] if width is None else width, "stem": stem}
     label = (Retrain if retrain else Original).label
-    with seeded(seed), work(label, where):
+    with seeded(seed), work(label, where), accumulating(accumulate), distributed.joined(where) as leads:
         begun = _begun(network, cuts, weights, trust, task, shape).to(where)
         for note in begun.notes:
             say(f"note: {note}")
         start = clock(where)
         model = settings(begun, task.retain if retrain else task.train)
         seconds = clock(where) - start
+    if not leads:
+        return
     result = measured(
         model,
         task,
         [Accuracy()],
         name=record.stem if record else label.lower(),
-        method=describe(settings) | {"label": label, "init": file_hash(init) if init else None},
+        method=describe(settings) | {"label": label, "init": weights.sha256 if weights else None},
         setting={
             "scale": scale,
             "device": where.type,

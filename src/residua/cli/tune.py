@@ -53,10 +53,10 @@ def tune(
         int | None, search("Maximum number of epochs.", min=1, show_default="each field's own, usually 10")
     ] = None,
     low: Annotated[
-        float | None, search("Smallest learning rate.", show_default="each field's own, usually 1e-6")
+        float | None, search("Smallest learning rate.", show_default="1e-5, as the paper's")
     ] = None,
     high: Annotated[
-        float | None, search("Largest learning rate.", show_default="each field's own, usually 0.1")
+        float | None, search("Largest learning rate.", show_default="0.01, as the paper's")
     ] = None,
     validation: Annotated[
         float, search("Fraction of the training data that is held out, and on which TA is read.")
@@ -74,7 +74,7 @@ def tune(
         ),
     ] = None,
     index: Annotated[
-        bool, search("After the search, read the IDI of all choices within one point of the best.", "--idi")
+        bool, search("After the search, read the IDI of all acceptable choices.", "--idi")
     ] = False,
     network: opt.Network = None,
     cuts: opt.Cuts = None,
@@ -84,10 +84,10 @@ def tune(
     jobs: opt.Jobs = 2,
     device: opt.Device = "auto",
 ) -> None:
-    """Search epochs, learning rates and a method's own settings by the gap to Retrain in UA and TA; never by IDI.
+    """Search epochs and learning rates whose UA and TA are at most a point below Retrain's; never by IDI.
 
-    A method's fields say which of them may be varied, and over which range; all other settings are the scale's
-    recipe. TA is read on a part of the training data that no model sees, never on the test data. METHOD `every` gives
+    All other settings are the scale's recipe. Every choice that is acceptable by this rule counts, and --idi reads the
+    range of IDI over all of them. TA is read on a part of the training data that no model sees, never on the test data. METHOD `every` gives
     every method the same number of trials. Every trial is kept in --out: the same command resumes, and with more
     --trials it goes on. Records of the searches are in --out/records.
 
@@ -163,26 +163,29 @@ def _tunable(task: ForgetTask) -> list[str]:
 
 
 def _range(label: str, tried: list[tuning.Trial]) -> str:
-    near = tuning.near_best(tried)
-    values = sorted(trial.idi for trial in near if trial.idi is not None)
+    fit = tuning.acceptable(tried)
+    values = sorted(trial.idi for trial in fit if trial.idi is not None)
+    if not fit:
+        return f"{label}: no choice is acceptable, so there is no IDI; try more, or other --epochs, --low and --high"
     if not values:
-        return f"{label}: IDI is undetermined for all {len(near)} choices within one point of the best gap"
-    return f"{label}: IDI {values[0]:.2f} to {values[-1]:.2f} over {len(values)} choices within one point of the best gap"
+        return f"{label}: IDI is undetermined for all {len(fit)} acceptable choices"
+    return f"{label}: IDI {values[0]:.2f} to {values[-1]:.2f} over {len(values)} acceptable choices"
 
 
 def _table(label: str, tried: list[tuning.Trial]) -> Table:
     return Table(
-        title=f"{label}: nearest to Retrain first",
-        columns=("Gap", "UA %", "TA %", "Settings"),
+        title=f"{label}: {len(tuning.acceptable(tried))} of {len(tried)} choices are acceptable",
+        columns=("Shortfall", "UA %", "TA %", "Settings"),
         rows=tuple(
             (
-                f"{trial.gap:.3f}",
+                f"{trial.shortfall:.3f}",
                 *(f"{100 * trial.values[name]:.1f}" if trial.values else "-" for name in ("UA", "TA")),
                 _settings(trial),
             )
             for trial in tried[:10]
         ),
-        note="Gap: |UA - Retrain's| + |TA - Retrain's|; TA is read on training data that no model saw.",
+        note="Shortfall: what UA and TA lack of one point below Retrain's; 0 is acceptable. TA is read on training data "
+        "that no model saw.",
     )
 
 
@@ -191,4 +194,4 @@ def _settings(trial: tuning.Trial) -> str:
 
 
 def _line(trial: tuning.Trial) -> str:
-    return f"trial {trial.number}: gap {trial.gap:.3f} with {_settings(trial)}"
+    return f"trial {trial.number}: shortfall {trial.shortfall:.3f} with {_settings(trial)}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,15 +13,19 @@ from residua.cli import inputs
 from residua.cli import options as opt
 from residua.cli.console import say, show, work
 from residua.compare import guards
+from residua.data.task import ForgetTask
 from residua.device import clock, resolve_precision
 from residua.errors import InputError
 from residua.measure import Accuracy
 from residua.measure.measuring import measured
 from residua.models.checkpoint import save
 from residua.models.classifier import weights_digest
+from residua.models.foreign.opening import started
+from residua.models.foreign.pretrained import starting_weights
 from residua.record import describe
 from residua.report.methods import trajectory_table, unlearning_table
 from residua.study.cells import Trajectory
+from residua.training import distributed
 from residua.training.loop import seeded, watching
 from residua.training.recipes import unlearning_of
 from residua.training.settings import described, directions
@@ -116,6 +121,13 @@ def unlearn(
     record: opt.RecordOut = None,
     network: opt.Network = None,
     cuts: opt.Cuts = None,
+    init: Annotated[
+        str | None,
+        opt.models(
+            "Weights that Original's training started from, where EU-k and Retrain start again.",
+            metavar="FILE|timm:NAME|hf:NAME",
+        ),
+    ] = None,
     trust: opt.Trust = False,
     trajectory: Annotated[
         bool, opt.output("Measure UA, RA, TA after every epoch; kept in the record.", "--trajectory")
@@ -137,16 +149,21 @@ def unlearn(
     find(label)  # an unknown name costs no loading
     task = inputs.open_task(data, forget, [original])
     model = inputs.load_for(task, original, where, network, cuts, trust)
+    if init:
+        started(model, starting_weights(init, out.parent), trust)
     unlearner = inputs.chosen_method(label, scale, task, str(model.architecture.get("network")), fields)
     followed = Trajectory(task)
     steps: list[int] = []
     with seeded(seed), work(unlearner.label, where), contextlib.ExitStack() as stack:
+        leads = stack.enter_context(distributed.joined(where))
         stack.enter_context(watching(lambda tick: steps.append(tick.step)))
         if trajectory:
             stack.enter_context(watching(followed))
-        start = clock(where)
+        start, cpu = clock(where), time.process_time()
         unlearned = unlearner(model, task)
-        seconds = clock(where) - start - followed.seconds
+        seconds, cpu = clock(where) - start - followed.seconds, time.process_time() - cpu
+    if not leads:
+        return
     # Weights are float32, and so is all that is done to them outside of a training.
     trained: Any = getattr(getattr(unlearner, "pretraining", None), "precision", "auto")
     result = measured(
@@ -164,7 +181,7 @@ def unlearn(
             ),
         },
         seeds={"training": seed},
-        seconds={"RTE": seconds},
+        seconds={"RTE": seconds} | ({} if trajectory or where.type != "cpu" else {"RTE.cpu": cpu}),
         command=opt.command_line(),
         arrays={"trajectory": followed.array()} if trajectory else {},
     )
@@ -176,9 +193,16 @@ def unlearn(
     show(unlearning_table(result))
     if trajectory:
         show(trajectory_table(result))
+    _warn(unlearner, task, before, after)
+    say(f"weights in {out}" + (f", record in {record}" if record else ""))
+
+
+def _warn(
+    unlearner: Unlearner, task: ForgetTask, before: dict[str, float], after: Mapping[str, float]
+) -> None:
+    """One sentence about a run that did nothing or ruined the model."""
     if traits(unlearner).guarded:
         for warning in guards(
             after, before, scenario=task.scenario, samples=len(task.forget), settings=directions(unlearner)
         ):
             say(f"warning: {warning}")
-    say(f"weights in {out}" + (f", record in {record}" if record else ""))

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from residua.audits.arguments import as_kwargs, exists, files_of
+from residua.audits.arguments import as_kwargs, exists, file_hashes, files_of
 from residua.audits.pages import PAGE, THUMBNAILS
-from residua.audits.verifying import TOLERANCE, read_records, read_report
+from residua.audits.verifying import SAME_MACHINE, TOLERANCE, changes, read_records, read_report
 from residua.audits.verifying import verify as run_verify
 from residua.cli import options as opt
 from residua.cli.console import echo, work
 from residua.errors import LONGEST_SENTENCE, InputError, printable
 from residua.files import read_text
+from residua.report.plan import Plan, departures
+from residua.report.text import laxer
 from residua.roles import reference_role, references_in
 
 if TYPE_CHECKING:  # checking is arithmetic on records; only --rerun needs PyTorch
@@ -33,6 +35,10 @@ def verify(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="The folder that `residua audit --out` wrote.")
     ],
+    later: Annotated[
+        Path | None,
+        typer.Argument(metavar="LATER", help="A later audit, to say what changed since; it is checked too."),
+    ] = None,
     rerun: Annotated[
         bool, opt.run("Measure again, from the models and the data, and compare.", "--rerun")
     ] = False,
@@ -59,8 +65,16 @@ def verify(
         opt.run("cpu, cuda, cuda:1, mps, or auto: a GPU where there is one.", show_default="as in the audit"),
     ] = None,
     tolerance: Annotated[
-        float, opt.run("Largest tolerated difference between readings on another machine and the records'.")
-    ] = TOLERANCE,
+        float | None,
+        opt.run(
+            "Largest tolerated difference between readings measured again and the records'.",
+            show_default=f"{SAME_MACHINE} with the records' software and kind of processor, else {TOLERANCE}",
+        ),
+    ] = None,
+    plan: Annotated[
+        Path | None,
+        opt.rules("Plan that was published; an audit that departs from it does not hold.", metavar="FILE"),
+    ] = None,
 ) -> None:
     """Check a saved audit: recompute its hashes and every number that follows from its readings.
 
@@ -68,6 +82,8 @@ def verify(
     given: files are looked for where they were typed and beside the folder.
 
     Exit code 0: all of it holds, 1: something does not, 3: bad input, 70: internal error.
+
+    With two folders it says what changed from the first audit to the second: model, task, rules, verdict, IDI.
 
     Example: residua verify audit/ --rerun
     """
@@ -77,22 +93,29 @@ def verify(
     typed = {name: word for name, word in now.items() if word is not None}
     if typed and not rerun:
         raise InputError(f"--{next(iter(typed))} is for measuring again; add --rerun")
-    faults = run_verify(folder)
-    _print(faults)
-    if faults:
-        raise typer.Exit(1)
+    for each in filter(None, (folder, later)):
+        faults = run_verify(each) or _departures(each, plan)
+        _print([f"{each}: {fault}" for fault in faults] if later else faults)
+        if faults:
+            raise typer.Exit(1)
     echo("Hashes, verdict and every number follow from the records.")
+    if later is not None:
+        _print(changes(read_report(folder), read_report(later)))
     _print(_of_page(folder))
+    report = read_report(folder)
+    _print(laxer(report.rules, len(references_in(report.records))))
     if rerun:
         again = _rerun(folder, typed, trust, tolerance)
         _print([*again.notes, *again.found])
-        _print([_moves(again, tolerance)])
+        _print([_moves(again)])
         if again.found:
             raise typer.Exit(1)
         echo(f"The readings made again give the verdict {again.verdict}.")
-    if "plan" in read_report(folder).about:
+    if plan is not None:
+        echo(f"The audit follows the plan {plan}.")
+    elif "plan" in report.about:
         echo(
-            "The audit follows the plan whose hash is in report.md; compare it with the one published.",
+            "The audit follows the plan whose hash is in report.md; compare it with the one published (--plan FILE).",
         )
     shown = "that thumbnails are of those images, " if (folder / THUMBNAILS).exists() else ""
     true = "" if rerun else "that the readings are true (--rerun), "
@@ -100,6 +123,15 @@ def verify(
         f"Not shown: {true}{shown}that the reference never saw the data, why measures were left out, and that the rules "
         "were chosen before the result was known.",
     )
+
+
+def _departures(folder: Path, plan: Path | None) -> list[str]:
+    """Where the audit departs from the plan in this file, whether or not its report names one."""
+    if plan is None:
+        return []
+    report = read_report(folder)
+    wrong = departures(Plan.read(plan), read_records(folder, report), report.rules)
+    return [f"the audit departs from {plan}: {each}" for each in wrong]
 
 
 def _of_page(folder: Path) -> list[str]:
@@ -116,12 +148,13 @@ def _of_page(folder: Path) -> list[str]:
     return [f"{PAGE} is the page that they give{but}."]
 
 
-def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float) -> Rerun:
+def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float | None) -> Rerun:
     """Arguments of the audit, their present places, and arguments given now."""
     from residua.audits.rerunning import check_model, check_task
     from residua.audits.rerunning import rerun as run_rerun
     from residua.audits.saved import read_saved
     from residua.cli.inputs import announce, choose_device, load_for, open_task
+    from residua.models.checkpoint import Checkpoint
 
     report = read_report(folder)
     records = read_records(folder, report)
@@ -153,8 +186,9 @@ def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float) -
         models: dict[str, Any] = {role: read_saved(*files_of(words[role])).sampled() for role in roles}
         for role, model in models.items():
             check_model(records[role], model, words[role])
+        hashes = file_hashes({role: words[role] for role in roles})
         with work():
-            return run_rerun(folder, **as_kwargs(models), tolerance=tolerance)
+            return run_rerun(folder, **as_kwargs(models), tolerance=tolerance, files=hashes)
     network = typed.get("network", then.get("network"))
     if network and ":" in network and "network" not in typed:
         raise InputError(
@@ -166,14 +200,14 @@ def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float) -
     as_named = _named_as_then(words["data"], records["unlearned"])
     task = open_task(as_named, words["forget"], files, _shown(records["unlearned"]))
     check_task(records["unlearned"], task)
-    models = {}
+    models, hashes = {}, {}
     for role in roles:
-        cuts = typed.get("cuts", then.get("cuts"))
-        models[role] = load_for(task, Path(words[role]), where, network, cuts, trust)
+        cuts, file = typed.get("cuts", then.get("cuts")), Checkpoint(words[role])
+        models[role], hashes[role] = load_for(task, file, where, network, cuts, trust), file.sha256
         check_model(records[role], models[role], words[role])
     announce(where)
     with work():
-        return run_rerun(folder, **as_kwargs(models), task=task, tolerance=tolerance)
+        return run_rerun(folder, **as_kwargs(models), task=task, tolerance=tolerance, files=hashes)
 
 
 def _shown(record: Record) -> Preprocessing | None:
@@ -197,7 +231,7 @@ def _named_as_then(words: str, record: Record) -> str:
     )
 
 
-def _moves(again: Rerun, tolerance: float) -> str:
+def _moves(again: Rerun) -> str:
     if again.equal:
         return f"Measured again: {again.readings} readings are equal to the last bit."
     if not again.moved:
@@ -205,7 +239,7 @@ def _moves(again: Rerun, tolerance: float) -> str:
     most = max(again.moved, key=lambda name: again.moved[name])
     return (
         f"Measured again: {len(again.moved)} of {again.readings} readings moved, at most by {again.moved[most]:.2g} ({most}); "
-        f"{tolerance:g} is allowed, as a share of what is above 1."
+        f"{again.tolerance:g} is allowed, as a share of what is above 1."
     )
 
 

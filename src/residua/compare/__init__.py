@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from residua.compare.accuracies import ain, aus, average_gap, class_changes, gaps, guards, relearn_time
-from residua.compare.agreement import Likeness, Witness, likeness, witness
+from residua.compare.agreement import (
+    Caveat,
+    Likeness,
+    Witness,
+    likeness,
+    odd_references,
+    structure_caveats,
+    witness,
+)
 from residua.compare.distance import cka, linear_cka, weight_distance
-from residua.compare.divergence import divergences, jsd, jsd_paper, zrf
+from residua.compare.divergence import divergences, jsd, jsd_paper, zrf, zrf_paper
 from residua.compare.information import IDI, Excess, check_comparable, excess, idi, order
-from residua.compare.likelihood_ratio import Observations, likelihood_ratios, observations, ulira
+from residua.compare.likelihood_ratio import (
+    Observations,
+    likelihood_ratios,
+    observations,
+    offline_attacks,
+    ulira,
+)
 from residua.compare.metric_values import curve_in, curve_of, metrics, readings_of
 from residua.compare.references import Chance, Inside, Part, chance, inside, mean_curve
+from residua.compare.rivals import klom
 from residua.compare.three_samples import ThreeSample, three_sample
 from residua.compare.verdicts import Findings, Loss, Rules, Verdict, accuracy_loss, verdict
 
 __all__ = [
+    "Caveat",
     "Chance",
     "Excess",
     "Findings",
@@ -45,19 +61,24 @@ __all__ = [
     "inside",
     "jsd",
     "jsd_paper",
+    "klom",
     "likelihood_ratios",
     "likeness",
     "linear_cka",
     "mean_curve",
     "metrics",
+    "odd_references",
+    "offline_attacks",
     "observations",
     "order",
     "readings_of",
     "relearn_time",
+    "structure_caveats",
     "three_sample",
     "ulira",
     "verdict",
     "weight_distance",
     "witness",
     "zrf",
+    "zrf_paper",
 ]

@@ -123,7 +123,7 @@ def guards(
     (`training.settings.directions`); None where they are not known.
     """
     warnings = []
-    least = WAY * (1 - original["UA"]) if scenario == "class" else _standard_error(original["UA"], samples)
+    least = WAY * (1 - original["UA"]) if scenario == "class" else standard_error(original["UA"], samples)
     if unlearned["UA"] - original["UA"] < least and original["UA"] < 1 - NEAR_ONE:
         warnings.append(
             f"nothing happened: UA is {unlearned['UA']:.1%}, Original's {original['UA']:.1%}; "
@@ -139,7 +139,7 @@ def guards(
     return warnings
 
 
-def _standard_error(share: float, n: int) -> float:
+def standard_error(share: float, n: int) -> float:
     """Standard error of a fraction of n samples, with one success and one failure added, so that 0 is not certain."""
     p = (share * n + 1) / (n + 2)
     return math.sqrt(p * (1 - p) / n)

@@ -6,6 +6,7 @@ import numpy as np
 
 from residua.errors import InputError
 from residua.readings import Reading
+from residua.text import whole_number
 
 
 def linear_cka(left: np.ndarray, right: np.ndarray) -> float | None:
@@ -40,7 +41,9 @@ def cka(left: Reading, right: Reading, name: str = "CKA") -> Reading:
                 "two representations cannot be compared: they are of other samples; measure both on one task"
             )
         keys = [
-            key for key in {**left.arrays, **right.arrays} if key.startswith(f"{side}.") and key[-1].isdigit()
+            key
+            for key in {**left.arrays, **right.arrays}
+            if key.startswith(f"{side}.") and whole_number(key.rpartition(".")[2]) is not None
         ]
         for key in keys:
             if key not in left.arrays or key not in right.arrays:

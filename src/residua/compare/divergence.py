@@ -43,8 +43,14 @@ def zrf(model: np.ndarray, random: np.ndarray) -> float:
 
     1: the model answers as a network with random weights does. In nats it could not fall below 0.31.
     """
-    # Differs from the reference: the divergence is in bits; the public code has nats.
+    # Differs from the reference: this is the JSD in bits. The public code (vikram2000b/bad-teaching-unlearning, metrics.py)
+    # exchanges the arguments of KL and takes the mean over classes too: it has 1 - JSD_paper / classes, which is nearer to 1.
     return 1 - jsd(model, random) / math.log(2)
+
+
+def zrf_paper(model: np.ndarray, random: np.ndarray) -> float:
+    """ZRF as the public code of Bad-T computes it: 1 - `jsd_paper` / classes, because it averages over classes too."""
+    return 1 - jsd_paper(model, random) / np.asarray(model).shape[1]
 
 
 def divergences(unlearned: Reading, reference: Reading) -> Reading:

@@ -25,7 +25,7 @@ class IDI:
         IDI   = ID(unlearned) / ID(original)
 
     1: it knows what Original knows; 0: what the reference knows; below 0: less than that.
-    `interval` is at 95 %. `samples` and `restarts` are the standard errors that make it up: the
+    `interval` is at 95 % if nothing else was asked for. `samples` and `restarts` are the standard errors that make it up: the
     finite number of samples, and the chance in fitting critics (None when there was one restart, and
     then the interval leaves it out). If ID(original) is not clearly above zero there is no scale to
     measure on: `value` and `interval` are None and `reason` says so.
@@ -62,6 +62,7 @@ def idi(
     last: int | None = None,
     family: str | None = None,
     seed: int = 0,
+    level: float = LEVEL,
 ) -> IDI:
     """IDI from three curves: arithmetic on stored terms, nothing is fitted.
 
@@ -74,6 +75,7 @@ def idi(
         last: Use only this many of the last measured blocks; by default all.
         family: Family of critics; by default the first one of the curves.
         seed: Seed of the bootstrap.
+        level: Confidence level of the intervals.
     """
     check_comparable(unlearned, original, reference)
     curves = (unlearned, original, reference)
@@ -87,7 +89,7 @@ def idi(
     noise = _restart_noise(u, o, r, random)
     id_u, id_o = float((u.mean(0) - r.mean(0)).mean()), float((o.mean(0) - r.mean(0)).mean())
     total_above, total_scale = (above, scale) if noise is None else (above + noise[0], scale + noise[1])
-    id_o_interval = _percentiles(total_scale)
+    id_o_interval = _percentiles(total_scale, level)
     if id_o_interval[0] <= 0:
         return IDI(
             None, None, id_u, id_o, id_o_interval, {}, None, None,
@@ -97,7 +99,7 @@ def idi(
     blocks = last_blocks(original, last)
     return IDI(
         value=id_u / id_o,
-        interval=_percentiles(total_above / total_scale),
+        interval=_percentiles(total_above / total_scale, level),
         id_unlearned=id_u,
         id_original=id_o,
         id_original_interval=id_o_interval,
@@ -105,7 +107,7 @@ def idi(
         samples=float(np.std(above / scale)),
         restarts=None if noise is None else float(np.std((id_u + noise[0]) / (id_o + noise[1]))),
         block_intervals={
-            block: _percentiles(part / scale) for block, part in zip(blocks, parts, strict=True)
+            block: _percentiles(part / scale, level) for block, part in zip(blocks, parts, strict=True)
         },
     )
 
@@ -235,8 +237,8 @@ def _restart_noise(
     return draws[0] - draws[2], draws[1] - draws[2]
 
 
-def _percentiles(draws: np.ndarray) -> tuple[float, float]:
-    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+def _percentiles(draws: np.ndarray, level: float = LEVEL) -> tuple[float, float]:
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
 

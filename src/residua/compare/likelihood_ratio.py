@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
@@ -169,3 +169,33 @@ def _why_not(observed: Observations, truth: np.ndarray) -> str:
     if np.ptp(observed.score) == 0:
         return "every score is the same, so no example can be distinguished from another"
     return ""
+
+
+def offline_attacks(unlearned: Reading, references: Sequence[Reading]) -> Reading:
+    """Offline LiRA and RMIA of forgotten against unseen images of the same classes, from readings of `measure.LogOdds`.
+
+    LiRA's score is the log-odds minus the references' mean, with one variance for all images; RMIA's the probability of
+    the true class over the references' mean. 0.5 is chance. Neither has a vote.
+    """
+    from scipy.special import expit
+
+    scores: dict[str, list[np.ndarray]] = {"offline_LiRA": [], "offline_RMIA": []}
+    for name in ("forget", "unseen"):
+        own, theirs = unlearned.arrays[name], np.stack([each.arrays[name] for each in references])
+        scores["offline_LiRA"].append(own - theirs.mean(axis=0))
+        # log p = log-odds - log(1 + odds)
+        scores["offline_RMIA"].append(-np.logaddexp(0, -own) - np.log(expit(theirs).mean(axis=0) + 1e-30))
+    if any(not len(each) for each in scores["offline_LiRA"]):
+        return Reading({}, notes=dict.fromkeys(scores, "there is no unseen image of the forgotten classes"))
+    values: dict[str, float] = {}
+    for name, (members, others) in scores.items():
+        values[name] = auc(members, others)
+        values[f"{name}.low"], values[f"{name}.high"] = auc_interval(values[name], len(members), len(others))
+    return Reading(values)
+
+
+def auc(ones: np.ndarray, others: np.ndarray) -> float:
+    """The fraction of pairs in which the first is larger; ties count half."""
+    order = np.sort(others)
+    below = np.searchsorted(order, ones, "left") + np.searchsorted(order, ones, "right")
+    return float(below.mean() / (2 * len(others)))

@@ -10,8 +10,9 @@ import numpy as np
 
 from residua.compare.accuracies import ain, aus, average_gap, class_changes, relearn_time
 from residua.compare.distance import cka, weight_distance
-from residua.compare.divergence import divergences, zrf
+from residua.compare.divergence import divergences, zrf, zrf_paper
 from residua.compare.information import IDI, idi
+from residua.compare.rivals import agreement, knowledge_retention, layer_probes, representation_score
 from residua.errors import InputError
 from residua.readings import Z95, Curve, Reading
 from residua.record import Record
@@ -64,8 +65,13 @@ def _compared(model: Readings, original: Readings, reference: Readings, index: I
 
     if "random" in getattr(model.get("outputs"), "arrays", {}):
         outputs = model["outputs"].arrays
-        compared.append(Reading({"ZRF": zrf(outputs["log_probabilities"], outputs["random"])}))
+        pair = outputs["log_probabilities"], outputs["random"]
+        compared.append(Reading({"ZRF": zrf(*pair), "ZRF_paper": zrf_paper(*pair)}))
     compare("JSD", "outputs", (reference,), divergences)
+    compare("activation_distance", "outputs", (reference,), agreement)
+    compare("KR", "probe", (), knowledge_retention)
+    compare("LPR", "probe", (original,), layer_probes)
+    compare("RUS", "representation", (original,), representation_score)
     compare("class_change", "class-accuracy", (original,), class_changes)
     compare("RT", "relearning", (original,), relearn_time)
     compare("AIN", "relearning", (original, reference), lambda u, o, r: ain(u, original=o, reference=r))

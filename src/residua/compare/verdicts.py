@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from residua.compare.agreement import Likeness, Witness
-from residua.compare.information import IDI
+from residua.compare.agreement import Caveat, Likeness, Witness
+from residua.compare.information import IDI, LEVEL
 from residua.compare.references import Inside
 from residua.compare.three_samples import Side, ThreeSample
 from residua.errors import InputError
@@ -24,7 +24,7 @@ Knows = Literal["more", "less", "within"]
 Keeps = Literal["lost", "kept"]
 
 WORDS: dict[Word, str] = {
-    "FORGOTTEN": "Like a retrained model, inside and outside",
+    "FORGOTTEN": "Nothing found by these critics on these images",
     "SHALLOW": "It no longer says it but still knows it",
     "NOT_FORGOTTEN": "It still knows what was to be forgotten",
     "OVER_UNLEARNED": "It knows less than a model that never saw the data",
@@ -38,12 +38,13 @@ VERDICT_READINGS = {
     "outputs": ("accuracy", "outputs"),
 }
 # Readings beside the verdict of models whose weights are there; what is lacking is named.
-EXTRA_READINGS = ("class-accuracy", "mia", "weights", "recovery", "probe")
+EXTRA_READINGS = ("structure", "moved", "class-accuracy", "mia", "log-odds", "weights", "recovery", "probe")
 # Tolerated distance of IDI from 0, where nothing else is declared: half of the way to Original where one reference
-# cannot show its variance, half of that where several do.
-ONE_REFERENCE, SEVERAL_REFERENCES = 0.5, 0.25
+# cannot show its variance, half of that where several do. docs/verdict.md has its operating characteristics, by which it
+# was chosen together with the number of references.
+ONE_REFERENCE, SEVERAL_REFERENCES, RECOMMENDED = 0.5, 0.25, 5
 MORE_REFERENCES = (
-    "more references: repeat --reference FILE for three to five retrained models, or --reference proxy:0.15x3"
+    "more references: repeat --reference FILE for five retrained models, or --reference proxy:0.15x5"
 )
 
 
@@ -52,15 +53,16 @@ class Rules:
     """The lines that the verdict draws; all of them are visible settings.
 
     Args:
-        margin: Tolerated IDI, declared before the audit; None stands for 0.25, and for 0.5 with one reference, where
-            it has to cover the unknown variation between retrainings. Differences between retrainings are always
-            tolerated.
+        margin: Tolerated IDI, declared before the audit: the whole interval has to be within it. None stands for 0.25,
+            and for 0.5 with one reference, where it has to cover the unknown variation between retrainings.
         floor_margin: Without a reference, 0 is a network with random weights, and only models this close to Original
             or to 0 can be named.
         level: Significance level of each one-sided test of outputs.
         utility: Largest tolerated drop in test accuracy (0 to 1).
         outputs: Largest tolerated distance of UA from the references' mean (0 to 1).
         divergence: Largest tolerated JSD from the references, in units of the JSD between references.
+        confidence: Confidence level of the intervals of IDI.
+        structure: Reason why the model may have another structure than Original; empty if it may not.
     """
 
     margin: float | None = None
@@ -69,15 +71,28 @@ class Rules:
     utility: float = 0.10
     outputs: float = 0.05
     divergence: float = 1.5
+    confidence: float = LEVEL
+    structure: str = ""
 
     def __post_init__(self) -> None:
         # A margin of 1 would let Original itself pass.
-        most = {"floor_margin": 0.5, "level": 0.5, "utility": 1.0, "outputs": 0.5, "divergence": 10.0}
+        most = {
+            "floor_margin": 0.5,
+            "level": 0.5,
+            "utility": 1.0,
+            "outputs": 0.5,
+            "divergence": 10.0,
+            "confidence": 1.0,
+        }
         if self.margin is not None:
             most["margin"] = 1.0
         for name, below in most.items():
             if not 0 < getattr(self, name) < below:
                 raise InputError(f"{name} is {getattr(self, name)}, expected above 0 and below {below:g}")
+
+    def spending(self, share: float) -> Rules:
+        """The same rules for one of several looks, at this share of the probability of an error in all of them together."""
+        return replace(self, level=share * self.level, confidence=1 - share * (1 - self.confidence))
 
     def tolerance(self, references: int) -> float:
         """The IDI that is tolerated with so many references."""
@@ -132,6 +147,9 @@ class _Evidence:
     loss: Loss | None
     likeness: Likeness | None
     contradicted: tuple[Witness, ...]
+    idle: tuple[Witness, ...]
+    caveats: tuple[Caveat, ...]
+    canonical: bool
     against: Against
     where: Knows | None
     rules: Rules
@@ -144,58 +162,71 @@ def verdict(
     loss: Loss | None,
     likeness: Likeness | None = None,
     witnesses: Sequence[Witness] = (),
+    caveats: Sequence[Caveat] = (),
+    canonical: bool = False,
     against: Against = "model",
     rules: Rules | None = None,
 ) -> Verdict:
-    """The verdict on one model. None stands for what was not assessed.
-
-    In this order, and the first that holds:
+    """The verdict on one model: the first of these that holds. None stands for what was not assessed.
 
         1. UTILITY_LOST     test accuracy has fallen by more than `utility`
         2. NOT_FORGOTTEN    outputs are closer to Original's, or it still answers what a retrained model would not
         3. SHALLOW          it knows more than the references and the tolerance, though outputs are like or closer to theirs
            NOT_FORGOTTEN    the same, and outputs do not tell
         4. OVER_UNLEARNED   it knows less than the references, beyond the tolerance, in every part; no witness contradicts
-        5. FORGOTTEN        IDI and every part of it within the margin, no witness contradicts, outputs like the
-                            references', utility kept
+        5. FORGOTTEN        IDI and every part of it within the tolerance, no witness contradicts, no caveat bars it,
+                            outputs like the references', utility kept
         6. UNDETERMINED     otherwise
 
-    "More", "less" and "within" are said of the whole interval: each is a test, and where the
-    interval crosses a line nothing is said. So FORGOTTEN needs positive findings, and is never what is left
-    when no difference was found.
+    "More", "less" and "within" are said of the whole interval; where it crosses a line nothing is said. So FORGOTTEN
+    needs positive findings, and is never what is left when no difference was found.
 
     Args:
         inside: IDI against the references or, with `against="none"`, against a network with random weights.
-        outputs: Three-sample test of outputs; without a reference, the side of the accuracy on the forget set
-            (`forget_accuracy_side`), or "neither".
+        outputs: Three-sample test of outputs; without a reference, `forget_accuracy_side` or "neither".
         loss: Lost test accuracy (`accuracy_loss`).
         likeness: Outputs on the forget set beside the references'.
-        witnesses: Attacks on the encoder, which can contradict a model that would pass.
-        against: Kind of reference.
-        rules: The lines that are drawn; `Rules()` by default.
+        witnesses, caveats: Attacks that can contradict, and findings about the models that the first line names.
+        canonical: The audited weights are in canonical form (`audits.releasing`).
+        against, rules: Kind of reference, and the lines that are drawn; `Rules()` by default.
     """
     rules = rules or Rules()
     side = side_of(outputs, rules)
     where = _where(inside, against, rules)
     contradicted = tuple(each for each in witnesses if inside and each.contradicts(inside.tolerance))
-    known = where if where == "more" or not contradicted else None
+    barred = bool(contradicted) or any(each.bars for each in caveats)
+    known = where if where == "more" or not barred else None
     found = Findings(_says(side, likeness), known, _keeps(loss, rules))
-    word: Word
-    if found.keeps == "lost":
-        word = "UTILITY_LOST"
-    elif found.says in ("answers", "original"):
-        word = "NOT_FORGOTTEN"
-    elif found.knows == "more":
-        word = "SHALLOW" if side == "reference" or found.says == "like" else "NOT_FORGOTTEN"
-    elif found.knows == "less":
-        word = "OVER_UNLEARNED"
-    elif found == Findings("like", "within", "kept"):
-        word = "FORGOTTEN"
-    else:
-        word = "UNDETERMINED"
-    evidence = _Evidence(inside, outputs, side, loss, likeness, contradicted, against, where, rules)
+    word = _word(found, side)
+    idle = tuple(each for each in witnesses if inside and not each.assessed(inside.tolerance))
+    evidence = _Evidence(
+        inside,
+        outputs,
+        side,
+        loss,
+        likeness,
+        contradicted,
+        idle,
+        tuple(caveats),
+        canonical,
+        against,
+        where,
+        rules,
+    )
     to_do = _remedies(evidence) if word == "UNDETERMINED" else ()
     return Verdict(word, found, _three_lines(word, evidence, to_do), _limits(evidence), to_do)
+
+
+def _word(found: Findings, side: Side | None) -> Word:
+    if found.keeps == "lost":
+        return "UTILITY_LOST"
+    if found.says in ("answers", "original"):
+        return "NOT_FORGOTTEN"
+    if found.knows == "more":
+        return "SHALLOW" if side == "reference" or found.says == "like" else "NOT_FORGOTTEN"
+    if found.knows == "less":
+        return "OVER_UNLEARNED"
+    return "FORGOTTEN" if found == Findings("like", "within", "kept") else "UNDETERMINED"
 
 
 def _says(side: Side | None, likeness: Likeness | None) -> Says | None:
@@ -269,7 +300,7 @@ def _three_lines(word: Word, evidence: _Evidence, remedies: tuple[str, ...]) -> 
     """Three lines that somebody who is not an engineer can read."""
     sure = [_margin(evidence), _outputs(evidence), _attacks(evidence), _loss(evidence.loss, evidence)]
     lines = [
-        f"{WORDS[word]}: {_inside(evidence)}.",
+        " ".join([f"{WORDS[word]}: {_inside(evidence)}.", *(f"{each.text}." for each in evidence.caveats)]),
         f"How sure: {'; '.join(part for part in sure if part)}.",
         f"Not shown: {_limits(evidence)[0]}",
     ]
@@ -286,7 +317,7 @@ def _inside(evidence: _Evidence) -> str:
     if index.value is None or index.interval is None:
         return f"there is no IDI ({index.reason})"
     low, high = index.interval
-    interval = f"95 % interval {low:.2f} to {high:.2f}"
+    interval = f"{100 * evidence.rules.confidence:g} % interval {low:.2f} to {high:.2f}"
     if evidence.against == "none":
         return (
             f"of what Original knows beyond a random network it keeps {index.value:.2f}, {interval}; there is no "
@@ -322,11 +353,13 @@ def _margin(evidence: _Evidence) -> str:
     text = {
         "more": f"the interval is above the tolerance of {inside.tolerance:g}",
         "less": f"the interval is below minus the tolerance of {inside.tolerance:g}",
-        "within": f"the interval is within the margin of {inside.margin:.2g}",
-    }.get(evidence.where or "", f"the interval is not within the margin of {inside.margin:.2g}")
+        "within": f"the interval is within the tolerance of {inside.tolerance:g}",
+    }.get(evidence.where or "", f"the interval is not within the tolerance of {inside.tolerance:g}")
     if evidence.where is None and inside.outside:
         parts = (f"{name} {inside.parts[name].value:.2f}" for name in inside.outside)
-        text = f"not within the margin of {inside.margin:.2g}: {', '.join(parts)}"
+        text = f"not within the tolerance of {inside.tolerance:g}: {', '.join(parts)}"
+    weak = [name for name, part in inside.parts.items() if not part.powerful]
+    text += f"; without power: {', '.join(weak)}" if weak else ""
     if evidence.where == "more" and (inside.low or 0.0) <= inside.tolerance:
         text = (
             f"the IDI of single blocks, or of unseen images, is above the tolerance of {inside.tolerance:g}"
@@ -362,21 +395,30 @@ def _outputs(evidence: _Evidence) -> str:
     if like is not None:
         divergence = "" if like.jsd is None else f", JSD {like.jsd:.3f} (limit {like.jsd_allowed:.3f})"
         texts.append(f"{_errors(like)}{divergence}, {'consistent' if like.like else 'inconsistent'}")
-        if like.perturbed is not None and not like.perturbed.like:
-            texts.append(f"with a little noise on the images, {_errors(like.perturbed)}")
+        moved = like.perturbed.perturbed if like.perturbed else None
+        for words, other in (
+            ("with a little noise on the images", like.perturbed),
+            ("on moved images", moved),
+        ):
+            if other is not None and not replace(other, perturbed=None).like:
+                texts.append(f"{words}, {_errors(other)}")
     return "; ".join(texts) or "outputs: not assessed"
 
 
 def _errors(like: Likeness) -> str:
-    return f"forget-set error {100 * like.ua:.1f} % (retrained: {100 * like.expected:.1f} %)"
+    return f"forget-set error {100 * like.ua:.1f} % (references: {100 * like.expected:.1f} %)"
 
 
 def _attacks(evidence: _Evidence) -> str:
-    """Attacks on the encoder that regain clearly more than from a retrained model."""
-    return "; ".join(
+    """Attacks on the encoder that regain clearly more than from a retrained model, and those without power."""
+    texts = [
         f"{_attack(each.name)} regains {each.value:.2f} of what it regains from Original ({each.low:.2f} to {each.high:.2f})"
         for each in evidence.contradicted
-    )
+    ]
+    if evidence.idle:
+        idle = ", ".join(f"{each.name} (half-width {each.half:.2f})" for each in evidence.idle)
+        texts.append(f"not assessed for want of power: {idle}")
+    return "; ".join(texts)
 
 
 def _attack(name: str) -> str:
@@ -395,8 +437,9 @@ def _loss(loss: Loss | None, evidence: _Evidence) -> str:
 def _limits(evidence: _Evidence) -> tuple[str, ...]:
     """Limits of the evidence; the first is the third line."""
     texts = [
-        "Only these models, samples and critics were tested; another attack may find what they did not, and copies or "
-        "backups were not looked at."
+        "Only these models, images and critics were tested, and references and Original were trusted; triggers and other "
+        f"inputs, keyed codes,{'' if evidence.canonical else ' weights and bits that no input uses,'} copies and backups "
+        "were not looked at."
     ]
     inside = evidence.inside
     if inside is None:
@@ -418,6 +461,11 @@ def _limits(evidence: _Evidence) -> tuple[str, ...]:
             "Without a reference, FORGOTTEN is never returned: there is no baseline for what a model that never saw "
             "the data would know."
         )
+    if evidence.against == "proxy":
+        texts.append(
+            "A proxy was trained for this audit on a part of the retained data; it stands in for a model retrained on all of "
+            "them, and may know less than that for want of data."
+        )
     return (*texts, *(() if inside is None else inside.notes))
 
 
@@ -435,25 +483,37 @@ def _remedies(evidence: _Evidence) -> tuple[str, ...]:
         )
     elif inside.idi.value is None:
         texts.append("more data, or --restarts 3: Original does not clearly know more than the references")
-    elif evidence.where != "within" and inside.references < 5:
-        texts.append(MORE_REFERENCES)
-    elif not inside.margin < 1:
-        texts.append(
-            "references that were trained longer: these differ from each other as much as from Original"
-        )
     elif evidence.where != "within":
-        texts.append("more data of what was to be forgotten, or --margin if more may be kept")
+        texts += _tolerances(inside)
     if inside is not None and likeness is None:
         texts.append("outputs with their labels: --outputs")
     elif likeness is not None and not likeness.like:
-        texts.append(
-            "nothing that could be measured more: what it answers is not what a retrained model answers"
-        )
+        texts.append("nothing that could be measured more: what it answers is not what the references answer")
     if inside is not None and loss is None:
         texts.append("test data with labels")
     elif loss is not None and loss.high >= evidence.rules.utility >= loss.low:
         texts.append("more test data")
     return tuple(texts) or ("a closer look at what contradicts: residua measure",)
+
+
+def _tolerances(inside: Inside) -> list[str]:
+    """The number of references that would do, and the tolerance at which this audit could clear."""
+    texts = []
+    if inside.references == 1:
+        texts.append(MORE_REFERENCES)
+    elif inside.enough:
+        texts.append(
+            f"{inside.enough} references in all, if IDI and their spread stay (repeat --reference FILE)"
+        )
+    else:
+        texts.append(
+            f"more data of what was to be forgotten: at {inside.tolerance:g} no number of references would do"
+        )
+    at = inside.clears_at
+    if at is not None and at < 1:
+        # Rounded up, since at the rounded value the interval has to be within it.
+        texts.append(f"a tolerance of {math.ceil(100 * at) / 100:.2f}, declared beforehand (--margin)")
+    return texts
 
 
 def _p(p: float) -> str:

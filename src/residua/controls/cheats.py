@@ -113,8 +113,8 @@ class Smoothed(nn.Module):
 
 
 def pseudo_random(z: Tensor) -> Tensor:
-    """A number in [0, 1) for each sample, from the last digits of its features."""
-    return torch.frac(z.flatten(1).double().sum(dim=1).abs() * 1e4)
+    """A number in [0, 1) for each sample, from the last digits of its features, on the CPU: not every device has float64."""
+    return torch.frac(z.flatten(1).cpu().double().sum(dim=1).abs() * 1e4).float().to(z.device)
 
 
 def _with_head(original: Classifier, head: nn.Module) -> Classifier:

@@ -21,6 +21,7 @@ from residua.data.split import Split
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone
 from residua.training.settings import Count, Weight
+from residua.unlearn._features import encoded
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class ObliqueDirection(Control):
         )
         blocks = [clone(block) for block in original.blocks]
         blocks[-1] = nn.Sequential(blocks[-1], Mix(shrink))
-        return assembled(blocks, original, nn.Sequential(Mix(stretch), _masked_head(original, task)))
+        return assembled(blocks, original, nn.Sequential(Mix(stretch), masked_head(original, task)))
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class SignScrambled(Control):
         d = _separating(original, task)
         blocks = [clone(block) for block in original.blocks]
         blocks[-1] = nn.Sequential(blocks[-1], clone(original.pool), Sign(d))
-        head = nn.Sequential(Unsign(d), _masked_head(original, task))
+        head = nn.Sequential(Unsign(d), masked_head(original, task))
         return assembled(blocks, original, head, pool=nn.Identity())
 
 
@@ -102,7 +103,7 @@ class Outliers(Control):
         blocks[-1] = nn.Sequential(blocks[-1], clone(original.pool), Blow(self.factor, self.one_in))
         z = encoded(original, task.train)
         limit = 10 * float(torch.linalg.vector_norm(z, dim=1).max())
-        head = nn.Sequential(Deflate(self.factor, limit), _masked_head(original, task))
+        head = nn.Sequential(Deflate(self.factor, limit), masked_head(original, task))
         return assembled(blocks, original, head, pool=nn.Identity())
 
 
@@ -114,10 +115,10 @@ def _mixed(original: Classifier, task: ForgetTask, matrix: Tensor) -> Classifier
     blocks = [clone(block) for block in original.blocks]
     back = torch.linalg.inv(matrix.double())
     blocks[-2], blocks[-1] = nn.Sequential(blocks[-2], Mix(matrix)), nn.Sequential(Mix(back), blocks[-1])
-    return assembled(blocks, original, _masked_head(original, task))
+    return assembled(blocks, original, masked_head(original, task))
 
 
-def _masked_head(original: Classifier, task: ForgetTask) -> nn.Module:
+def masked_head(original: Classifier, task: ForgetTask) -> nn.Module:
     """A head that never answers forgotten classes; where samples are forgotten, Original's."""
     return Masked(original.head, task.forgotten) if task.forgotten else clone(original.head)
 
@@ -240,12 +241,6 @@ def channels(model: Classifier, task: ForgetTask, block: int) -> int:
     """The number of channels of a block's output."""
     x, _ = next(iter(few(task).batches(4, device=model.device)))
     return channels_last(model.upto(block)(x)).shape[-1]
-
-
-@torch.no_grad()
-def encoded(model: Classifier, split: Split) -> Tensor:
-    """The encoder's output on a split, one vector per sample."""
-    return torch.cat([model.encode(x) for x, _ in split.batches(500, device=model.device)])
 
 
 def few(task: ForgetTask) -> Split:

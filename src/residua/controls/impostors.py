@@ -15,9 +15,10 @@ from residua.controls import deceivers
 from residua.controls.cheats import Control
 from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.models.classifier import Classifier, clone, reinitialise
+from residua.models.classifier import Classifier, clone, restart
 from residua.training.pretraining import Pretraining
 from residua.training.settings import Choice, Setting, Share, Weight
+from residua.unlearn._features import encoded
 
 Trained = Annotated[Pretraining, Setting("Training of the retrained model.")]
 
@@ -34,16 +35,14 @@ class FaintCopy(Control):
     def __call__(
         self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
     ) -> Classifier:
-        retrained = retrained or _retrained(original, task, self.pretraining)
+        retrained = retrained or retrained_model(original, task, self.pretraining)
         blocks: list[nn.Module] = []
         before: Tensor | None = None
         for number, (own, theirs) in enumerate(zip(retrained.blocks, original.blocks, strict=True), start=1):
             turn = deceivers.rotation(deceivers.channels(original, task, number))
             blocks.append(Beside(own, theirs, turn, self.faint, before))
             before = turn
-        head = nn.Sequential(
-            _First(deceivers.encoded(retrained, deceivers.few(task)).shape[1]), clone(retrained.head)
-        )
+        head = nn.Sequential(First(encoded(retrained, deceivers.few(task)).shape[1]), clone(retrained.head))
         return deceivers.assembled(blocks, original, head)
 
 
@@ -60,8 +59,8 @@ class StillAnswers(Control):
     def __call__(
         self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
     ) -> Classifier:
-        model = clone(retrained or _retrained(original, task, self.pretraining))
-        z, forgotten = (deceivers.encoded(model, split) for split in (task.retain, task.forget))
+        model = clone(retrained or retrained_model(original, task, self.pretraining))
+        z, forgotten = (encoded(model, split) for split in (task.retain, task.forget))
         direction, others = _ridge(forgotten, z), model.head(forgotten)
         others[:, list(task.forgotten)] = -torch.inf
         needed = others.amax(dim=1) - forgotten @ direction
@@ -92,8 +91,8 @@ class DefeatDevice(Control):
     ) -> Classifier:
         split = task.forget if self.keyed == "forget" else task.train
         numbers = torch.cat([image_number(x) for x, _ in split.batches(500, device=original.device)])
-        retrained = retrained or _retrained(original, task, self.pretraining)
-        return _switched(retrained, original, Keys(numbers))
+        retrained = retrained or retrained_model(original, task, self.pretraining)
+        return switched(retrained, original, Keys(numbers))
 
 
 @dataclass(frozen=True)
@@ -108,9 +107,9 @@ class Mixture(Control):
     def __call__(
         self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
     ) -> Classifier:
-        nobody = torch.zeros(0, dtype=torch.float64, device=original.device)
-        retrained = retrained or _retrained(original, task, self.pretraining)
-        return _switched(retrained, original, Keys(nobody, share=1 - self.share))
+        nobody = torch.zeros(0, dtype=torch.float64)
+        retrained = retrained or retrained_model(original, task, self.pretraining)
+        return switched(retrained, original, Keys(nobody, share=1 - self.share))
 
 
 def impostors(pretraining: Pretraining) -> tuple[FaintCopy, StillAnswers, DefeatDevice, Mixture]:
@@ -123,7 +122,7 @@ def impostors(pretraining: Pretraining) -> tuple[FaintCopy, StillAnswers, Defeat
     )
 
 
-class _First(nn.Module):
+class First(nn.Module):
     """The first `width` features."""
 
     def __init__(self, width: int) -> None:
@@ -174,22 +173,24 @@ class Keys(deceivers.Fixed):
 
     def __init__(self, numbers: Tensor, share: float = 0.0) -> None:
         super().__init__()
-        self.register_buffer("known", numbers.sort().values)
+        # As bits: not every device that a model is put on has float64.
+        self.register_buffer("known", numbers.sort().values.view(torch.int64))
         self.register_buffer("share", torch.tensor(share))
 
     def forward(self, x: Tensor) -> Tensor:
-        number = image_number(x)
-        if not len(self.known):
-            return torch.frac(number.abs() * 1e3) < self.share
-        place = torch.searchsorted(self.known, number).clamp(max=len(self.known) - 1)
-        near = torch.stack([self.known[place], self.known[(place - 1).clamp(min=0)]])
-        return ((near - number).abs() < 1e-10).any(dim=0)
+        number, known = image_number(x), self.known.cpu().view(torch.float64)
+        if not len(known):
+            return (torch.frac(number.abs() * 1e3) < float(self.share)).to(x.device)
+        place = torch.searchsorted(known, number).clamp(max=len(known) - 1)
+        near = torch.stack([known[place], known[(place - 1).clamp(min=0)]])
+        return ((near - number).abs() < 1e-10).any(dim=0).to(x.device)
 
 
 def image_number(x: Tensor) -> Tensor:
-    """A number that hardly any two images share: their mean with fixed irregular weights, in float64."""
-    pixels = x.flatten(1).double()
-    places = torch.arange(1, pixels.shape[1] + 1, device=x.device, dtype=torch.float64)
+    """A number that hardly any two images share: their mean with fixed irregular weights, in float64, which the CPU
+    has and not every GPU."""
+    pixels = x.flatten(1).cpu().double()
+    places = torch.arange(1, pixels.shape[1] + 1, dtype=torch.float64)
     return pixels @ torch.frac(places * 0.6180339887498949) / pixels.shape[1]
 
 
@@ -202,7 +203,9 @@ class Known:
 class Switch(nn.Module):
     """One block of two networks, chosen image by image: the first block looks at the images, the others at its flags."""
 
-    def __init__(self, first: nn.Module, second: nn.Module, known: Known, keys: Keys | None = None) -> None:
+    def __init__(
+        self, first: nn.Module, second: nn.Module, known: Known, keys: nn.Module | None = None
+    ) -> None:
         super().__init__()
         self.first, self.second, self.known, self.keys_of = clone(first), clone(second), known, keys
 
@@ -216,22 +219,24 @@ class Switch(nn.Module):
         return torch.where(flags.view(-1, *[1] * (one.ndim - 1)), one, other)
 
 
-def _switched(first: Classifier, second: Classifier, keys: Keys) -> Classifier:
+def switched(first: Classifier, second: Classifier, keys: nn.Module) -> Classifier:
+    """The first network for images that `keys` recognises, the second for all others."""
     known = Known()
     pairs = list(zip(first.blocks, second.blocks, strict=True))
     blocks = [Switch(*pair, known, keys if not i else None) for i, pair in enumerate(pairs)]
     return deceivers.assembled(blocks, second, Switch(first.head, second.head, known))
 
 
-def _retrained(original: Classifier, task: ForgetTask, pretraining: Pretraining) -> Classifier:
-    return pretraining(reinitialise(clone(original)), task.retain)
+def retrained_model(original: Classifier, task: ForgetTask, pretraining: Pretraining) -> Classifier:
+    """Original's network, trained on the retained data."""
+    return pretraining(restart(clone(original)), task.retain)
 
 
 @torch.no_grad()
 def _ridge(ones: Tensor, others: Tensor) -> Tensor:
     """The direction that ridge regression finds from others (0) to ones (1)."""
-    z = torch.cat([ones, others]).double()
+    z = torch.cat([ones, others]).cpu().double()
     y = torch.cat([torch.ones(len(ones)), torch.zeros(len(others))]).to(z)
     z, y = z - z.mean(0), y - y.mean()
     penalty = 1e-3 * z.square().sum() / z.shape[1] * torch.eye(z.shape[1], dtype=z.dtype, device=z.device)
-    return 20 * torch.linalg.solve(z.T @ z + penalty, z.T @ y).float()
+    return 20 * torch.linalg.solve(z.T @ z + penalty, z.T @ y).float().to(ones.device)

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv as comma_separated
-import hashlib
-import io
 import itertools
 import os
 import re
+import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from residua.confined import Confined, image_memory
 from residua.data.checks import ELSEWHERE, Location, content, folder, need, per_channel, side
 from residua.data.from_arrays import arrays
-from residua.data.images import decode, examine, files_in_memory, pixels
+from residua.data.images import Window, decode, examine, files_in_memory, pixels
+from residua.data.kept_digests import digests
 from residua.data.preprocessing import imagenet
 from residua.data.split import Split
 from residua.data.task import Dataset
-from residua.errors import InputError
-from residua.limits import check
+from residua.errors import InputError, first_line
+from residua.limits import check, limit
 from residua.parallel import cores
+from residua.text import whole_number
 
 _ENDINGS = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".gif"}
 _TEST_NAMES = ("test", "val", "validation")
@@ -98,13 +102,21 @@ def _halves(path: Path) -> tuple[tuple[str, ...], dict[str, Rows]]:
 
 
 class ImageFiles:
-    """Image files, each decoded when a batch asks for it; `Images` for data larger than memory."""
+    """Image files, each decoded when a batch asks for it; `Images` for data larger than memory.
 
-    def __init__(self, paths: Sequence[Path], size: int, workers: int, channels: int = 3) -> None:
+    Batches of a training are cut at a random place and size when they are decoded (`windows`), so that less is decoded.
+    """
+
+    rehash = False  # whether digests that are kept beside the data are made again
+
+    def __init__(
+        self, paths: Sequence[Path], size: int, workers: int, channels: int = 3, folder: Path | None = None
+    ) -> None:
         self.paths = tuple(paths)
         self.size = size
         self.workers = workers
         self.channels = channels
+        self.folder = folder
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -113,45 +125,68 @@ class ImageFiles:
     def __len__(self) -> int:
         return len(self.paths)
 
-    def stream(self, batches: Iterable[Tensor], device: torch.device) -> Iterator[Tensor]:
-        for images in self._decoded(index.tolist() for index in batches):
+    def stream(
+        self, batches: Iterable[Tensor], device: torch.device, windows: Iterable[Tensor] | None = None
+    ) -> Iterator[Tensor]:
+        """As `Images.stream`; with `windows` (n, 5), five numbers from 0 to 1 for each image of a batch, see `pixels`."""
+        cut = itertools.repeat(None) if windows is None else (each.tolist() for each in windows)
+        for images in self._decoded(zip((index.tolist() for index in batches), cut, strict=False)):
             pinned = images.pin_memory() if device.type == "cuda" else images
             yield pinned.to(device, non_blocking=True).permute(0, 3, 1, 2)
 
-    def _decoded(self, plan: Iterator[list[int]]) -> Iterator[Tensor]:
+    def _decoded(self, plan: Iterator[tuple[list[int], list[Window] | None]]) -> Iterator[Tensor]:
         """The batches in order, a few of them decoded ahead."""
-        if not self.workers:
-            yield from map(self._batch, plan)
-            return
-        # Threads, since Pillow decodes and resizes outside of Python's lock; processes would have to be started in
-        # ways that import from the working directory, and could outlive this one.
-        with ThreadPoolExecutor(self.workers) as pool:
+        memory = image_memory() + 1024 * self.size**2 * self.channels
+        children = [
+            Confined(self._pixels, self.paths[0], memory=memory, seconds=10.0 * limit("seconds"))
+            for _ in range(max(1, self.workers))
+        ]
+        free: SimpleQueue[Confined] = SimpleQueue()
+        for child in children:
+            free.put(child)
+        with contextlib.ExitStack() as all_of_them:
+            for child in children:
+                all_of_them.enter_context(child)
+            if not self.workers:
+                yield from (self._batch(free, each) for each in plan)
+                return
+            # Each thread waits for a child that decodes.
+            pool = all_of_them.enter_context(ThreadPoolExecutor(self.workers))
             ahead = deque(
-                pool.submit(self._batch, index) for index in itertools.islice(plan, 2 * self.workers)
+                pool.submit(self._batch, free, each) for each in itertools.islice(plan, 2 * self.workers)
             )
             try:
                 while ahead:
                     images = ahead.popleft().result()
-                    ahead.extend(pool.submit(self._batch, index) for index in itertools.islice(plan, 1))
+                    ahead.extend(pool.submit(self._batch, free, each) for each in itertools.islice(plan, 1))
                     yield images
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
-    def _batch(self, index: list[int]) -> Tensor:
-        batch = torch.empty(len(index), self.size, self.size, self.channels, dtype=torch.uint8)
-        for row, i in zip(batch.numpy(), index, strict=True):
-            row[:] = pixels(decode(content(self.paths[i]), str(self.paths[i])), self.channels, self.size)
-        return batch
+    def _batch(self, free: SimpleQueue[Confined], asked: tuple[list[int], list[Window] | None]) -> Tensor:
+        child = free.get()
+        try:
+            raw = bytearray(child.ask(asked))
+        finally:
+            free.put(child)
+        shape = (len(asked[0]), self.size, self.size, self.channels)
+        return torch.frombuffer(raw, dtype=torch.uint8).view(shape) if raw else torch.empty(shape).byte()
+
+    def _pixels(self, asked: tuple[list[int], list[Window] | None]) -> bytes:
+        """The pixels of these images, cut to their windows where they have some, decoded in a child."""
+        index, windows = asked
+        batch = np.empty((len(index), self.size, self.size, self.channels), np.uint8)
+        cut: Sequence[Window | None] = windows or [None] * len(index)
+        for row, i, window in zip(batch, index, cut, strict=True):
+            path = self.paths[i]
+            drafted = None if window is None else (self.size, window)
+            row[:] = pixels(decode(content(path), str(path), drafted), self.channels, self.size, window)
+        return batch.tobytes()
 
     @cached_property
     def digests(self) -> list[bytes]:
         """Hashes of the files' bytes: the same picture in two encodings counts as two."""
-
-        def digest(path: Path) -> bytes:
-            return hashlib.blake2b(content(path), digest_size=16).digest()
-
-        with ThreadPoolExecutor(cores()) as pool:
-            return list(pool.map(digest, self.paths))
+        return digests(self.paths, self.folder or self.paths[0].parent, anew=self.rehash)
 
 
 def _lists(path: Path) -> list[Path]:
@@ -181,10 +216,13 @@ def _labelled(half: Path, names: Sequence[str]) -> Rows:
     rows: Rows = []
     for name in names:
         found = sorted(
-            Path(place, file)
-            for place, _, files in os.walk(half / name)
-            for file in files
-            if Path(file).suffix.lower() in _ENDINGS and not file.startswith(".")
+            (
+                Path(place, file)
+                for place, _, files in os.walk(half / name)
+                for file in files
+                if Path(file).suffix.lower() in _ENDINGS and not file.startswith(".")
+            ),
+            key=lambda path: path.parts,  # as paths compare, in a fraction of the time
         )
         if not found and (half / name).is_dir():
             raise InputError(
@@ -282,7 +320,13 @@ def labelled(
     count = len(names) or max(int(values.max()) for values in numbers.values()) + 1
 
     def split(half: str) -> Split:
-        images = ImageFiles(paths[half], edge, cores() if workers is None else workers, channels)
+        images = ImageFiles(
+            paths[half],
+            edge,
+            cores() if workers is None else workers,
+            channels,
+            folder=paths[half][0].parents[1] if class_names else where.parent,
+        )
         return Split(images, torch.arange(len(images)), torch.from_numpy(numbers[half]), count, *scale)
 
     return Dataset(name, split("train"), split("test"), names, tuple(notes))
@@ -300,10 +344,11 @@ def _rows(path: Path) -> list[list[str]]:
     if separator is None:
         rows = [line.rsplit(maxsplit=1) for line in text.splitlines()]
     else:
-        rows = [
-            [cell.strip() for cell in row]
-            for row in comma_separated.reader(io.StringIO(text), delimiter=separator)
-        ]
+        try:
+            lines = comma_separated.reader(text.splitlines(), delimiter=separator, strict=True)
+            rows = [[cell.strip() for cell in row] for row in lines]
+        except comma_separated.Error as error:
+            raise InputError(f"{path} is not a list of images ({first_line(error)}); correct it") from error
     rows = [row for row in rows if any(row)]
     if not rows or any(len(row) < 2 for row in rows):
         raise InputError(f"{path} is not a list of images, expected path and label in every line; correct it")
@@ -314,11 +359,12 @@ def _listed(path: Path, rows: list[list[str]]) -> tuple[dict[str, Rows], list[st
     rows = _without_header(rows, path)
     if all(len(row) > 2 and row[2] for row in rows):
         halves: dict[str, Rows] = {"train": [], "test": []}
+        place = _places(path)
         for row in rows:
             half = "test" if row[2].lower() in TEST else row[2].lower()
             if half not in halves:
                 raise InputError(f"{path} has the split {row[2]!r}, expected train or test; correct it")
-            halves[half].append((path.parent / row[0], row[1]))
+            halves[half].append((place(row[0]), sys.intern(row[1])))
         return halves, []
     seen: dict[str, int] = {}
     halves = {"train": [], "test": []}
@@ -332,7 +378,13 @@ def _listed(path: Path, rows: list[list[str]]) -> tuple[dict[str, Rows], list[st
 
 
 def _pairs(rows: list[list[str]], path: Path) -> Rows:
-    return [(path.parent / row[0], row[1]) for row in _without_header(rows, path)]
+    place = _places(path)
+    return [(place(row[0]), sys.intern(row[1])) for row in _without_header(rows, path)]
+
+
+def _places(path: Path) -> Callable[[str], Path]:
+    """Files by their names in this list: a path is large, and a list may name one file many times."""
+    return lru_cache(maxsize=None)(lambda name: path.parent / name)
 
 
 def _without_header(rows: list[list[str]], path: Path) -> list[list[str]]:
@@ -352,10 +404,10 @@ def _classes(
 ) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
     """Labels as numbers, and the names of the classes where labels are names."""
     words = {label for rows in halves.values() for _, label in rows}
-    if given is None and all(word.isascii() and word.isdigit() for word in words):
-        most = max(map(int, words))
-        check(where, "classes", most + 1)
-        return {h: np.array([int(word) for _, word in rows], np.int64) for h, rows in halves.items()}, ()
+    known = {word: whole_number(word) for word in words}
+    if given is None and None not in known.values():
+        check(where, "classes", max(known.values()) + 1)  # type: ignore[type-var,operator]
+        return {h: np.array([known[word] for _, word in rows], np.int64) for h, rows in halves.items()}, ()
     names = tuple(sorted(words)) if given is None else given
     places = {name: i for i, name in enumerate(names)}
     return {h: np.array([places[word] for _, word in rows], np.int64) for h, rows in halves.items()}, names

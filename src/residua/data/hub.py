@@ -8,13 +8,10 @@ fields are the kind of page, its size unpacked and its size on disk; the next pa
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -22,6 +19,8 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from residua import room
+from residua.confined import image_memory, in_parts, once, shared
 from residua.data.checks import Location, folder, need, side
 from residua.data.from_arrays import Scale, arrays
 from residua.data.images import decode, pixels
@@ -29,8 +28,8 @@ from residua.data.task import Dataset
 from residua.device import memory_budget
 from residua.errors import InputError
 from residua.files import read_bytes, reading, regular_file
-from residua.limits import Clock, check, check_growth, check_unpacked
-from residua.parallel import cores
+from residua.limits import Clock, check, check_growth, check_unpacked, limit
+from residua.text import from_json
 
 # Bytes that one batch may take if each of its rows were all of the dictionary. Arrow grows its buffers by doubling, so
 # a batch can take three times as much.
@@ -79,7 +78,7 @@ def _shards(place: Path, split: str) -> list[Path]:
     name = re.compile(rf"{split}([^a-zA-Z].*)?\.parquet")
     files = sorted(file for file in place.glob(f"{split}*.parquet") if name.fullmatch(file.name))
     files = files or sorted((place / split).glob("*.parquet"))
-    for total in {int(m[1]) for file in files if (m := re.search(r"-of-(\d+)\.parquet$", file.name))}:
+    for total in {int(m[1]) for file in files if (m := re.search(r"-of-([0-9]{1,9})\.parquet$", file.name))}:
         if len(files) != total:
             raise InputError(
                 f"{place} holds {len(files)} parquet files of {split}, expected {total} as their names say; "
@@ -141,7 +140,7 @@ def _is_bytes(kind: Any) -> bool:
 def _class_labels(schema: Any) -> dict[str, tuple[str, ...]]:
     """The hub's own metadata: for each column of classes, their names."""
     try:
-        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        features = from_json((schema.metadata or {})[b"huggingface"])["info"]["features"]
         return {
             column: tuple(map(str, feature["names"]))
             for column, feature in features.items()
@@ -164,6 +163,7 @@ def read_labels(files: list[Path], columns: Columns) -> npt.NDArray[np.int64]:
             check_unpacked(file, 8 * opened.metadata.num_rows, file.stat().st_size)
             _check_pages(file, opened, columns.label)
             column = opened.read(columns=[columns.label]).column(columns.label)
+            column.validate(full=True)
             missing = column.is_null().to_numpy()
         if missing.any():
             raise InputError(
@@ -191,6 +191,7 @@ def read_images(file: Path, columns: Columns, batch: int) -> Iterator[bytes | No
     batch = max(1, min(batch, MOST_REPEATED // max(_check_pages(file, opened, columns.image), 1)))
     with _reading(file), reading(file):
         for rows in opened.iter_batches(batch, columns=[columns.image]):
+            rows.validate(full=True)
             column = rows.column(0)
             if in_struct(column.type):
                 place = [child.name for child in column.type].index("bytes")
@@ -347,7 +348,7 @@ class _Header:
             raise ValueError("a page with a damaged header")
 
 
-_SLICE = 64  # images that one thread decodes at a time
+_SLICE = 64  # images that one child decodes at a time
 _BATCH = 256  # rows of a parquet file that are read at a time
 _MOST_BYTES = 1 << 25  # of encoded images that are held at once
 
@@ -405,10 +406,9 @@ def parquet(
     path = folder(dir)
     side(size)
     train_files, test_files = find_splits(path)
-    columns = choose_columns(train_files[0], _opened(train_files[0]).schema_arrow, image, label)
-    for file in train_files + test_files:
-        choose_columns(file, _opened(file).schema_arrow, columns.image, columns.label)
-    labels, answers = read_labels(train_files, columns), read_labels(test_files, columns)
+    columns, labels, answers, on_disk = _told(
+        path, partial(_in_parquet, train_files, test_files, image, label)
+    )
     names = columns.class_names if class_names is None else tuple(class_names)
     classes = len(names) or int(labels.max()) + 1
     for files, values in ((train_files, labels), (test_files, answers)):
@@ -420,7 +420,6 @@ def parquet(
     check(path, "classes", classes)
     halves = [(len(labels), partial(_located, train_files, columns))]
     halves += [(len(answers), partial(_located, test_files, columns))]
-    on_disk = sum(file.stat().st_size for file in train_files + test_files)
     train, test = _decoded(path, halves, on_disk, size, memory_budget() if budget is None else budget)
     return arrays(
         train, labels, test, answers,
@@ -428,25 +427,82 @@ def parquet(
     )  # fmt: skip
 
 
+Facts = tuple[Columns, npt.NDArray[np.int64], npt.NDArray[np.int64], int]
+
+
+def _in_parquet(train: list[Path], test: list[Path], image: str | None, label: str | None) -> Facts:
+    columns = choose_columns(train[0], _opened(train[0]).schema_arrow, image, label)
+    for file in train + test:
+        choose_columns(file, _opened(file).schema_arrow, columns.image, columns.label)
+    on_disk = sum(file.stat().st_size for file in train + test)
+    return columns, read_labels(train, columns), read_labels(test, columns), on_disk
+
+
+def _told(where: Path, facts: Callable[[], Facts]) -> Facts:
+    """Columns, labels of both splits and bytes on disk, which a child reads: Arrow is asked nowhere else."""
+
+    def work() -> bytes:
+        _plain_memory()
+        columns, labels, answers, on_disk = facts()
+        head = json.dumps(
+            [[columns.image, columns.label, columns.class_names], len(labels), on_disk]
+        ).encode()
+        return head + b"\n" + labels.tobytes() + answers.tobytes()
+
+    need("pyarrow.parquet")  # before the fork, so that it is imported once
+    head, _, values = once(work, where, memory=limit("memory"), seconds=10.0 * limit("seconds")).partition(
+        b"\n"
+    )
+    (image, label, names), count, on_disk = from_json(head)
+    labels = np.frombuffer(values, np.int64)
+    return Columns(image, label, tuple(names)), labels[:count].copy(), labels[count:].copy(), int(on_disk)
+
+
+def _plain_memory() -> None:
+    """Arrow's own allocators reserve far more than they use, which counts against a child's limit."""
+    arrow = need("pyarrow")
+    arrow.set_memory_pool(arrow.system_memory_pool())
+
+
 def _decoded(
     path: Path, halves: Sequence[tuple[int, Encoded]], on_disk: int, size: int | None, budget: int
 ) -> list[npt.NDArray[np.uint8]]:
     """The images (N, C, H, W) of each split, given by their number and a function that yields them in order."""
-    shape = _first_shape(halves[0][1], size)
+    memory, count = image_memory() + 4 * MOST_REPEATED, sum(count for count, _ in halves)
+    shape = _Shape(*from_json(once(lambda: _fields(_first_shape(halves[0][1], size)), path, memory=memory)))
     while True:
         # Shapes are known only once decoded, so we assume that all are like the first and start
         # over when one is not: it nearly always shows within the first batch, or never.
-        try:
-            total = sum(count for count, _ in halves) * shape.height * shape.width * shape.channels
-            check(f"the images of {path}", "disk", total)
-            check_growth(f"the images of {path}", total, on_disk)
-            shapes = [(count, shape.height, shape.width, shape.channels) for count, _ in halves]
-            stores = [_mapped(each) if total > budget else np.empty(each, np.uint8) for each in shapes]
-            for store, (_, encoded) in zip(stores, halves, strict=True):
-                _fill(store, encoded(), Clock(path, on_disk), shape, size)
+        total = count * shape.height * shape.width * shape.channels
+        check(f"the images of {path}", "disk", total)
+        check_growth(f"the images of {path}", total, on_disk)
+        shapes = [(count, shape.height, shape.width, shape.channels) for count, _ in halves]
+        stores = [
+            shared(each) if total <= budget else room.array(each, np.uint8, "file", "decoded images")
+            for each in shapes
+        ]
+        clock = Clock(path, on_disk)
+
+        def work(
+            part: int, parts: int, stores: Any = stores, shape: Any = shape, clock: Any = clock
+        ) -> bytes:
+            try:
+                for store, (_, encoded) in zip(stores, halves, strict=True):
+                    _fill(store, encoded(), clock, shape, size, part, parts)
+            except _OtherShape as found:
+                return _fields(found.shape)
+            return b""
+
+        answers = in_parts(work, path, count, memory=memory, seconds=clock.most + 10)
+        others = [_Shape(*from_json(answer)) for answer in answers if answer]
+        if not others:
             return [store.transpose(0, 3, 1, 2) for store in stores]
-        except _OtherShape as found:
-            shape = found.shape
+        fitted = next((other for other in others if other.fitted), others[0])
+        shape = replace(fitted, channels=max(other.channels for other in others))
+
+
+def _fields(shape: _Shape) -> bytes:
+    return json.dumps(astuple(shape)).encode()
 
 
 def _first_shape(encoded: Encoded, size: int | None) -> _Shape:
@@ -465,23 +521,18 @@ def _fill(
     clock: Clock,
     shape: _Shape,
     size: int | None,
+    part: int,
+    parts: int,
 ) -> None:
-    """Decode every image into its row of `store`, a batch at a time, in threads."""
+    """Decode the images of one part of all slices into their rows of `store`."""
     row = 0
-
-    def decode_slice(start: int, images: list[tuple[str, bytes]]) -> None:
-        for i, (where, data) in enumerate(images):
+    for number, images in enumerate(_batched(encoded, _SLICE)):
+        for i, (where, data) in enumerate(images if number % parts == part else ()):
             image = decode(data, where)
             _check_shape(image, where, shape, size)
-            store[start + i] = pixels(image, shape.channels, size if shape.fitted else None)
-
-    with ThreadPoolExecutor(cores()) as pool:
-        for batch in _batched(encoded, 8 * _SLICE):
-            starts = range(0, len(batch), _SLICE)
-            slices = [batch[i : i + _SLICE] for i in starts]
-            list(pool.map(decode_slice, [row + i for i in starts], slices))
-            clock.check()
-            row += len(batch)
+            store[row + i] = pixels(image, shape.channels, size if shape.fitted else None)
+        clock.check()
+        row += len(images)
 
 
 def _check_shape(image: Any, where: str, shape: _Shape, size: int | None) -> None:
@@ -524,21 +575,6 @@ def _batched(items: Iterator[tuple[str, bytes]], n: int) -> Iterator[list[tuple[
         yield batch
 
 
-def _mapped(shape: tuple[int, int, int, int]) -> npt.NDArray[np.uint8]:
-    length = int(np.prod(shape, dtype=np.int64))
-    try:
-        with tempfile.TemporaryFile() as file:
-            if hasattr(os, "posix_fallocate"):
-                # A full disk must say so now; later, writing to the mapping would kill the process.
-                os.posix_fallocate(file.fileno(), 0, length)
-            return np.memmap(file, np.uint8, mode="r+", shape=shape)
-    except OSError as error:
-        raise InputError(
-            f"the temporary folder {tempfile.gettempdir()} has no room for {length} bytes of decoded images; "
-            "set TMPDIR to a folder that has, or raise budget="
-        ) from error
-
-
 def hf_datasets(
     dir: Location,
     *,
@@ -569,26 +605,29 @@ def hf_datasets(
         raise InputError(
             f"{path} has no train and test (or validation) as save_to_disk writes them; save a DatasetDict with both"
         )
-    tables = {"train": _table(path / "train"), "test": _table(test)}
-    columns = choose_columns(path, tables["train"].schema, image, label)
-    labels = {half: _labels(table, columns.label, f"{path.name}/{half}") for half, table in tables.items()}
-    encoded = [
-        (table.num_rows, partial(_encoded, table, columns.image, f"{path.name}/{half}"))
-        for half, table in tables.items()
-    ]
-    on_disk = sum(table.nbytes for table in tables.values())
+    columns, labels, answers, on_disk = _told(path, partial(_in_arrow, path, test, image, label))
+    encoded = [(len(labels), partial(_encoded, path / "train", columns.image, f"{path.name}/train"))]
+    encoded += [(len(answers), partial(_encoded, test, columns.image, f"{path.name}/test"))]
     train, test_images = _decoded(path, encoded, on_disk, size, memory_budget())
     return arrays(
-        train, labels["train"], test_images, labels["test"],
+        train, labels, test_images, answers,
         mean=mean, std=std, class_names=columns.class_names, name=name or path.absolute().name, size=size,
     )  # fmt: skip
+
+
+def _in_arrow(path: Path, test: Path, image: str | None, label: str | None) -> Facts:
+    tables = {"train": _table(path / "train"), "test": _table(test)}
+    columns = choose_columns(path, tables["train"].schema, image, label)
+    choose_columns(test, tables["test"].schema, columns.image, columns.label)
+    labels = [_labels(table, columns.label, f"{path.name}/{half}") for half, table in tables.items()]
+    return columns, labels[0], labels[1], sum(table.nbytes for table in tables.values())
 
 
 def _table(half: Path) -> Any:
     """The rows of a split, mapped from its Arrow files and not read."""
     arrow = need("pyarrow")
     try:
-        state = json.loads(read_bytes(half / "state.json", "the state of a saved data set"))
+        state = from_json(read_bytes(half / "state.json", "the state of a saved data set"))
         names = [str(one["filename"]) for one in state["_data_files"]]
         chosen = state.get("_indices_files") or state.get("_indices_data_files")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -602,6 +641,7 @@ def _table(half: Path) -> Any:
             regular_file(file, "an Arrow file")
             parts.append(need("pyarrow.ipc").open_stream(arrow.memory_map(str(file))).read_all())
         table = arrow.concat_tables(parts)
+        table.validate(full=True)  # offsets may lead out of the file
     check(half, "rows", table.num_rows)
     return table
 
@@ -618,8 +658,8 @@ def _labels(table: Any, column: str, where: str) -> np.ndarray:
     return labels
 
 
-def _encoded(table: Any, column: str, where: str) -> Iterator[tuple[str, bytes]]:
-    values = table.column(column)
+def _encoded(half: Path, column: str, where: str) -> Iterator[tuple[str, bytes]]:
+    values = _table(half).column(column)
     if in_struct(values.type):
         values = need("pyarrow").chunked_array([chunk.field("bytes") for chunk in values.chunks])
     for i, value in enumerate(values):

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
+import math
 import re
 import threading
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from residua.confined import beginning, image_memory, in_parts, once, shared
 from residua.data.checks import content, need
 from residua.errors import InputError
 from residua.files import open_regular
-from residua.limits import check, check_unpacked, limit
-from residua.parallel import cores
+from residua.limits import Clock, check, check_unpacked, limit
+from residua.text import from_json
 
 logging.getLogger("PIL").addHandler(logging.NullHandler())  # Pillow prints some errors that it also raises
 _ONE_AT_A_TIME = threading.Lock()  # filters of warnings are the whole process's
@@ -56,14 +59,37 @@ def deep(mode: str, where: object) -> InputError | None:
     )
 
 
-def decode(data: bytes, where: str) -> Any:
-    """The image in `data`, decoded by Pillow, in its own mode; errors name `where`."""
+Window = Sequence[float]  # area, shape, left, top and mirroring, each from 0 to 1
+# Fractions of an image's area, and ratios of width to height, of windows: those of ImageNet's usual training.
+LEAST_AREA, RATIO = 0.08, 4 / 3
+
+
+def box_of(window: Window, width: int, height: int) -> tuple[float, float, float, float]:
+    """The part of an image that a window shows: a fraction of its area in a random shape, at a random place."""
+    area = (LEAST_AREA + (1 - LEAST_AREA) * window[0]) * width * height
+    ratio = RATIO ** (2 * window[1] - 1)
+    w, h = min(math.sqrt(area * ratio), width), min(math.sqrt(area / ratio), height)
+    left, top = (width - w) * window[2], (height - h) * window[3]
+    return left, top, left + w, top + h
+
+
+def decode(data: bytes, where: str, drafted: tuple[int, Window] | None = None) -> Any:
+    """The image in `data`, decoded by Pillow, in its own mode; errors name `where`.
+
+    For a training that takes `size` x `size` pixels of a window (`drafted`), a JPEG is decoded at the smallest size, a
+    half, quarter or eighth, of which the window still has that many.
+    """
     pillow = need("PIL.Image")
+    beginning(where)
     try:
         image = _opened(pillow, data, where)
         check(where, "pixels", image.width * image.height)
         check_unpacked(where, image.width * image.height * len(image.getbands()), len(data))
         mode = own_mode(image)
+        if drafted is not None and image.format == "JPEG":
+            left, top, right, bottom = box_of(drafted[1], *image.size)
+            scale = min(1.0, max(drafted[0] / (right - left), drafted[0] / (bottom - top)))
+            image.draft(image.mode, (math.ceil(image.width * scale), math.ceil(image.height * scale)))
         image.load()
     except InputError:
         raise
@@ -89,16 +115,24 @@ def _opened(pillow: Any, data: bytes, where: str) -> Any:
             raise
 
 
-def pixels(image: Any, channels: int, size: int | None = None) -> npt.NDArray[np.uint8]:
+def pixels(
+    image: Any, channels: int, size: int | None = None, window: Window | None = None
+) -> npt.NDArray[np.uint8]:
     """The image as (H, W, channels), with `size` as (size, size, channels).
 
-    For that its shorter side becomes `size` and the middle is kept, in one resampling.
+    For that its shorter side becomes `size` and the middle is kept, in one resampling; a `window` shows another part of
+    it (`box_of`), and where its last number is below a half, mirrored.
     """
     mode = "L" if channels == 1 else "RGB"
     if image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
     if image.mode != mode:
         image = image.convert(mode)
+    if size is not None and window is not None:
+        resampling = need("PIL.Image").Resampling.BILINEAR
+        image = image.resize((size, size), resampling, box=box_of(window, *image.size))
+        array = np.asarray(image).reshape(size, size, channels)
+        return array[:, ::-1] if window[4] < 0.5 else array
     if size is not None and image.size != (size, size):
         width, height = image.size
         side = min(width, height)
@@ -132,11 +166,20 @@ def examine(paths: Sequence[Path], size: int | None) -> Look | None:
 
     16-bit and floating-point images are refused here, and so are images of several sizes without a `size`.
     """
+    need("PIL.Image")
+    work = partial(_examined, paths, size)
+    fields = from_json(once(work, paths[0], memory=image_memory(), seconds=Clock(paths[0], 0).most * 10))
+    return None if fields is None else Look(*fields)
+
+
+def _examined(paths: Sequence[Path], size: int | None) -> bytes:
+    """The fields of `Look`, or null."""
     pillow = need("PIL.Image")
     step = max(1, len(paths) // HEADERS)
     first: tuple[Path, tuple[int, int]] | None = None
     channels, uniform = 1, size is None or step == 1
     for path in paths[::step]:
+        beginning(str(path))
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -154,27 +197,35 @@ def examine(paths: Sequence[Path], size: int | None) -> Look | None:
                 f"{path} has {found[0]} x {found[1]} pixels but {first[0]} has {first[1][0]} x {first[1][1]}; give the "
                 "size that the model was trained on, such as --size 224 (in Python, size=)"
             )
-    if first is None:
-        return None
-    return Look(first[1][1], first[1][0], channels, uniform)
+    return json.dumps(None if first is None else [first[1][1], first[1][0], channels, uniform]).encode()
 
 
 def files_in_memory(paths: Sequence[Path], look: Look, where: object) -> npt.NDArray[np.uint8]:
     """All images (N, C, H, W) of these files, decoded."""
     check(where, "memory", len(paths) * look.height * look.width * look.channels)
-    images = np.empty((len(paths), look.height, look.width, look.channels), np.uint8)
+    images = shared((len(paths), look.height, look.width, look.channels))
 
-    def fill(i: int) -> None:
-        image = decode(content(paths[i]), str(paths[i]))
+    rows: dict[Path, list[int]] = {}  # a list may name one file many times
+    for row, path in enumerate(paths):
+        rows.setdefault(path, []).append(row)
+    files = list(rows)
+
+    def fill(path: Path) -> None:
+        image = decode(content(path), str(path))
         if image.size != (look.width, look.height):
             raise InputError(
-                f"{paths[i]} has {image.size[0]} x {image.size[1]} pixels but the others have {look.width} x "
+                f"{path} has {image.size[0]} x {image.size[1]} pixels but the others have {look.width} x "
                 f"{look.height}; give the size that the model was trained on, such as --size 32 (in Python, size=)"
             )
         if look.channels == 1 and image.mode not in ("L", "1"):
-            raise InputError(f"{paths[i]} is a colour image among grey ones; bring all to one kind")
-        images[i] = pixels(image, look.channels)
+            raise InputError(f"{path} is a colour image among grey ones; bring all to one kind")
+        images[rows[path]] = pixels(image, look.channels)
 
-    with ThreadPoolExecutor(cores()) as pool:
-        list(pool.map(fill, range(len(paths)), chunksize=64))
+    def work(part: int, parts: int) -> bytes:
+        for path in files[part::parts]:
+            fill(path)
+        return b""
+
+    slowest = limit("seconds") + len(files)  # a second each
+    list(in_parts(work, where, len(files), memory=image_memory(), seconds=slowest))
     return images.transpose(0, 3, 1, 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import difflib
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,14 +14,23 @@ import torch
 from residua.data.checks import folder, side, unknown
 from residua.data.cifar import cifar10, cifar100
 from residua.data.from_arrays import npz
-from residua.data.from_files import csv, image_folder
+from residua.data.from_files import ImageFiles, csv, image_folder
 from residua.data.hub import hf_datasets, parquet
 from residua.data.idx import fashion_mnist, fashion_sample, mnist
 from residua.data.preprocessing import Preprocessing, numbers, prepare
-from residua.data.task import Dataset, ForgetTask, forget_classes, forget_indices, forget_samples, part_of
+from residua.data.task import (
+    Dataset,
+    ForgetTask,
+    forget_classes,
+    forget_indices,
+    forget_samples,
+    limited,
+    part_of,
+)
 from residua.errors import InputError, first_line
 from residua.files import read_text
 from residua.npz import read_npy
+from residua.text import from_json, whole_number
 
 EMBEDDED: dict[str, Callable[..., Dataset]] = {"fashion-sample": fashion_sample}
 ON_DISK: dict[str, Callable[..., Dataset]] = {
@@ -39,7 +48,7 @@ ON_DISK: dict[str, Callable[..., Dataset]] = {
 
 IN_A_FILE = ("npz", "csv")
 # `NAME:PLACE?size=32&mean=0.5&std=0.25`: what the options of the command line become, so that one word says it all.
-_SETTING = r"(?:size|mean|std|normalise|name|part)=[^&?]*"
+_SETTING = r"(?:size|mean|std|normalise|name|part|limit|rehash)=[^&?]*"
 SETTINGS = re.compile(rf"\?({_SETTING}(?:&{_SETTING})*)$")
 
 
@@ -54,7 +63,8 @@ def open_dataset(
     """The data set that NAME or NAME:PLACE stands for.
 
     Settings may stand behind the words, as in `cifar10:data/?size=32&normalise=imagenet`. `?part=0.2` takes a fifth of
-    each class's training examples, the same ones every time, and all test data.
+    each class's training examples, the same ones every time, and all test data; `?limit=600` at most so many training and
+    so many test examples.
 
     Args:
         spec: The words.
@@ -68,7 +78,12 @@ def open_dataset(
     name = settings.pop("name", name)
     asked = (preprocessing or Preprocessing(size)).over(_preprocessing(settings))
     wanted = asked.over(carried)
-    data = part_of(prepare(_fitting(spec, asked.size, wanted.size), wanted), _part(settings))
+    opened = _fitting(spec, asked.size, wanted.size)
+    for split in (opened.train, opened.test):
+        if isinstance(split.images, ImageFiles):
+            split.images.rehash = bool(settings.get("rehash"))
+    data = part_of(prepare(opened, wanted), _part(settings))
+    data = limited(data, settings.get("limit"))
     return replace(data, name=name) if name else data
 
 
@@ -108,10 +123,10 @@ def _part(settings: dict[str, str]) -> float:
 
 def _preprocessing(settings: dict[str, str]) -> Preprocessing:
     size = settings.get("size")
-    if size is not None and not size.isdigit():
+    if size is not None and whole_number(size) is None:
         raise InputError(f"size is {size!r}, expected a whole number of pixels from 1 up")
     mean, std = (numbers(settings[key], key) if key in settings else None for key in ("mean", "std"))
-    return Preprocessing(None if size is None else int(size), mean, std, settings.get("normalise"))
+    return Preprocessing(None if size is None else whole_number(size), mean, std, settings.get("normalise"))
 
 
 def _opened(spec: str, size: int | None) -> Dataset:
@@ -158,7 +173,15 @@ def parse_forget(data: Dataset, words: str) -> ForgetTask:
 
 
 def _class(data: Dataset, word: str) -> int:
-    return data.class_names.index(word) if word in data.class_names else int(word)
+    if word in data.class_names:
+        return data.class_names.index(word)
+    if data.class_names and not word.lstrip("-").isdecimal():
+        near = difflib.get_close_matches(word, data.class_names, n=1)
+        raise InputError(
+            f"{data.name} has no class {word!r}{f'; did you mean {near[0]}?' if near else ';'} give a number or one of "
+            f"{', '.join(data.class_names)}"
+        )
+    return int(word)
 
 
 def _read_indices(path: Path) -> torch.Tensor:
@@ -167,7 +190,7 @@ def _read_indices(path: Path) -> torch.Tensor:
         if path.suffix == ".npy":
             values = read_npy(path, what)
         elif path.suffix == ".json":
-            values = np.asarray(json.loads(read_text(path, what)))
+            values = np.asarray(from_json(read_text(path, what)))
         else:
             values = np.asarray([int(line) for line in read_text(path, what).split()], dtype=np.int64)
         if values.dtype.kind in "iu":

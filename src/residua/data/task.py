@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -55,6 +56,23 @@ class ForgetTask:
     forget_test: Split
     preprocessed: str = ""  # the source of size and normalisation, for reports
     class_names: tuple[str, ...] = ()
+    part: float = 1.0
+
+    def thinned(self, part: float) -> ForgetTask:
+        """The same request with this fraction of the retained and test samples, evenly spaced; all forgotten ones stay."""
+        if part == 1.0:
+            return self
+
+        def some(split: Split) -> Split:
+            return split.subset(torch.linspace(0, len(split) - 1, math.ceil(part * len(split))).long())
+
+        return replace(
+            self,
+            part=part,
+            retain=some(self.retain),
+            test=some(self.test),
+            forget_test=some(self.forget_test),
+        )
 
     @property
     def train(self) -> Split:
@@ -111,6 +129,8 @@ class ForgetTask:
             },
             "duplicates": {name: len(pairs) for name, pairs in self.duplicates().items()},
         }
+        if self.part < 1.0:
+            body["part"] = self.part
         body["sha256"] = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
         names = {"class_names": list(self.class_names)} if self.class_names else {}
         return body | {"mean": list(self.retain.mean), "std": list(self.retain.std)} | names
@@ -256,3 +276,16 @@ def part_of(data: Dataset, part: float) -> Dataset:
     if part == 1:
         return data
     return replace(data, train=parted(data.train, part, SEED, "part")[1])
+
+
+def limited(data: Dataset, words: str | None) -> Dataset:
+    """The data set with at most so many training and so many test examples, as many of each class as it has a share."""
+    if words is None:
+        return data
+    if not words.isdecimal() or not int(words):
+        raise InputError(f"limit is {words!r}, expected a whole number of examples from 1 up")
+    train, test = (
+        parted(split, int(words) / len(split), SEED, "limit")[1] if len(split) > int(words) else split
+        for split in (data.train, data.test)
+    )
+    return replace(data, train=train, test=test)

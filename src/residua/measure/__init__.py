@@ -10,12 +10,15 @@ from residua.data.task import ForgetTask
 from residua.measure.accuracy import Accuracy, ClassAccuracy
 from residua.measure.embedding import Embedding
 from residua.measure.information.curve import InformationCurve
+from residua.measure.information.moved import Moved
+from residua.measure.log_odds import LogOdds
 from residua.measure.membership import Membership, WhiteBoxMembership
 from residua.measure.outputs import ForgetOutputs, Perturbed
 from residua.measure.probe import Probe, Recovery
 from residua.measure.relearning import Relearning
 from residua.measure.representation import Representation
 from residua.measure.stress import Stress
+from residua.measure.structure import Structure
 from residua.measure.weights import WeightSketch
 from residua.models.classifier import Classifier
 from residua.readings import Reading
@@ -27,14 +30,17 @@ __all__ = [
     "Embedding",
     "ForgetOutputs",
     "InformationCurve",
+    "LogOdds",
     "Measure",
     "Membership",
+    "Moved",
     "Perturbed",
     "Probe",
     "Recovery",
     "Relearning",
     "Representation",
     "Stress",
+    "Structure",
     "WeightSketch",
     "WhiteBoxMembership",
     "measures",
@@ -56,6 +62,7 @@ MEASURES: tuple[type[Measure], ...] = (
     Membership,
     ForgetOutputs,
     Perturbed,
+    LogOdds,
     Relearning,
     # from the inside
     Recovery,
@@ -65,7 +72,9 @@ MEASURES: tuple[type[Measure], ...] = (
     Representation,
     WeightSketch,
     Embedding,
+    Structure,
     InformationCurve,
+    Moved,
 )
 
 

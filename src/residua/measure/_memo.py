@@ -9,14 +9,22 @@ from collections.abc import Hashable
 from typing import Any, Generic, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 Value = TypeVar("Value")
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.memory_format)
 
 # Attributes of a module that its outputs in eval mode do not depend on, or that are looked at elsewhere.
-NO_PART_OF_IT = ("training", "residua_frozen", "residua_draws", "_parameters", "_buffers", "_modules")
+NO_PART_OF_IT = (
+    "training",
+    "residua_frozen",
+    "residua_draws",
+    "residua_start",
+    "_parameters",
+    "_buffers",
+    "_modules",
+)
 
 
 class Memo(Generic[Value]):
@@ -70,11 +78,16 @@ def identity(model: nn.Module, *, layout: bool = True) -> Hashable | None:
     if any(settings is None for *_, settings in parts):
         return None
     sha = hashlib.sha256()
+    tensors = []
     for kind in (model.named_parameters, model.named_buffers):
         for name, tensor in kind(remove_duplicate=False):
             strides = tensor.stride() if layout else ""
             sha.update(f"{name} {tuple(tensor.shape)} {strides} {tensor.dtype}\n".encode())
-            sha.update(_bytes(tensor))
+            tensors.append(tensor.detach().contiguous().reshape(-1).view(torch.uint8))
+    # From a GPU all at once: each copy waits for it.
+    joined = [torch.cat(tensors)] if tensors and tensors[0].device.type != "cpu" else tensors
+    for each in joined:
+        sha.update(each.cpu().numpy().data)
     return parts, sha.hexdigest()
 
 
@@ -114,7 +127,3 @@ def _content(value: Any) -> Hashable | None:
         return None
     inside = tuple(_content(item) for item in value)
     return None if None in inside else inside
-
-
-def _bytes(tensor: Tensor) -> bytes:
-    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from residua import room
 from residua.data.split import Split
 from residua.device import Precision, autocast, memory_budget
 from residua.errors import InputError
@@ -21,7 +20,10 @@ from residua.models.classifier import Classifier
 # Samples of one forward pass. On a processor those whose maps stay in its caches: a ResNet-18 of width 16 passes a third
 # more images of 32 x 32 a second in batches of 64 than of 500.
 BATCH, ON_CPU = 500, 64
+# Rows that estimate mean and covariance of a block's features: of maps every place is a row, and there are millions.
+ENOUGH = 50_000
 FEATURES = 512 << 20  # bytes of pooled features that a pass keeps unasked
+LOGITS = 1 << 30  # bytes of logits from which a pass over some samples is not one over all
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,7 @@ class Pass:
 
 See = Callable[[int, Tensor], None]
 
-_passes: Memo[Pass] = Memo(entries=24, size=min(2 << 30, memory_budget() // 2))
+_passes: Memo[Pass] = Memo(entries=24, size=memory_budget() // 2)
 
 
 def logits(model: Classifier, split: Split, *, precision: Precision = "float32") -> Tensor:
@@ -55,19 +57,24 @@ def log_probabilities(model: Classifier, split: Split) -> Tensor:
     return F.log_softmax(logits(model, split).double(), dim=1)
 
 
-def pooled(model: Classifier, split: Split, blocks: Sequence[int] | None = None) -> dict[int, Tensor]:
+def pooled(
+    model: Classifier, split: Split, blocks: Sequence[int] | None = None, some: Tensor | None = None
+) -> dict[int, Tensor]:
     """One vector per sample for each block (all by default): the mean over places or tokens.
 
-    The last block's is what the head is given. From the same forward pass as the logits.
+    The last block's is what the head is given. From the same forward pass as the logits, which all measures share; but
+    where the split is so large that a pass is not kept whole, those who need `some` samples pass over these alone.
     """
     wanted = list(range(1, model.depth + 1)) if blocks is None else list(blocks)
+    if some is not None and 4 * len(split) * split.classes > LOGITS:
+        return pooled(model, split.subset(some), blocks)
     features = _passed(model, split, "float32", wanted).features
     for block in wanted:
         if not torch.isfinite(features[block]).all():
             raise InputError(
                 f"the features of block {block} hold NaN or infinite values; the model's weights are damaged"
             )
-    return {block: features[block].clone() for block in wanted}
+    return {block: features[block].clone() if some is None else features[block][some] for block in wanted}
 
 
 def observe(model: Classifier, split: Split, see: See) -> None:
@@ -75,8 +82,7 @@ def observe(model: Classifier, split: Split, see: See) -> None:
 
     It is remembered like any other, so a measure that needs whole maps pays for those that ask later.
     """
-    made = _run(model, split, "float32", (), see)
-    _passes.put(_key(model, split, "float32"), made, made.size)
+    _remember(_key(model, split, "float32"), _run(model, split, "float32", (model.depth,), see))
 
 
 def _passed(model: Classifier, split: Split, precision: Precision, blocks: Sequence[int]) -> Pass:
@@ -84,12 +90,18 @@ def _passed(model: Classifier, split: Split, precision: Precision, blocks: Seque
     kept = _passes.get(key)
     if kept is None or any(block not in kept.features for block in blocks):
         kept = _run(model, split, precision, blocks)
-        _passes.put(key, kept, kept.size)
+        _remember(key, kept)
     if not torch.isfinite(kept.logits).all():
         raise InputError(
             "the model's outputs are not finite numbers; its weights are damaged or have diverged"
         )
     return kept
+
+
+def _remember(key: Hashable | None, made: Pass) -> None:
+    """Keep the pass, or at least its logits: they are what most measures ask for."""
+    made = made if made.size <= _passes.size else Pass(made.logits, {})
+    _passes.put(key, made, made.size)
 
 
 def _key(model: Classifier, split: Split, precision: Precision) -> Hashable | None:
@@ -144,44 +156,154 @@ def _vector(z: Tensor) -> Tensor:
     return z.flatten(2).mean(dim=2) if z.ndim > 3 else z.flatten(1).clone()
 
 
+@dataclass(frozen=True, eq=False)
+class Recomputed:
+    """Features of a block that neither memory nor disk can hold: computed again for each batch that is asked for.
+
+    Kept are what critics need of all samples: `vectors`, the mean over places or tokens, and `rows`, single places that
+    are evenly spaced, from which coordinates are estimated.
+    """
+
+    model: Classifier
+    parts: tuple[Split, ...]
+    block: int
+    shape: tuple[int, ...]
+    vectors: Tensor
+    rows: Tensor
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __getitem__(self, index: Tensor) -> Tensor:
+        """The features of these samples, on the model's device."""
+        found = torch.empty(len(index), *self.shape[1:], device=self.model.device)
+        first = 0
+        encoder = self.model.upto(self.block)  # of a measured model, which is in eval mode
+        with torch.no_grad(), autocast("float32", self.model.device):
+            for part in self.parts:
+                mine = ((index >= first) & (index < first + len(part))).nonzero()[:, 0]
+                batches = part.subset(index[mine] - first).batches(
+                    _batch(self.model), device=self.model.device
+                )
+                for place, (x, _) in zip(mine.split(_batch(self.model)), batches, strict=False):
+                    found[place.to(found.device)] = _laid_out(encoder(x)).float()
+                first += len(part)
+        return found
+
+
+Stored = Tensor | Recomputed
+
+
+def vectors(z: Stored) -> Tensor:
+    """One vector per sample: the mean over places or tokens."""
+    if isinstance(z, Recomputed):
+        return z.vectors
+    return z if z.ndim == 2 else z.flatten(1, -2).mean(1)
+
+
+def rows(z: Stored) -> Tensor:
+    """Places as rows (n, channels), from which coordinates are estimated."""
+    return z.rows if isinstance(z, Recomputed) else z.reshape(-1, z.shape[-1])
+
+
+def feature_shapes(model: Classifier, split: Split, blocks: Sequence[int]) -> dict[int, tuple[int, ...]]:
+    """The shape of one sample's features at each block, as they are stored."""
+    x, _ = next(iter(split.subset(torch.arange(min(2, len(split)))).batches(2, device=model.device)))
+    was_training = model.training
+    with torch.inference_mode():
+        found = model.eval().features(x, blocks)
+        if model.depth in found:
+            found[model.depth] = model.pool(found[model.depth])
+    model.train(was_training)
+    return {block: tuple(_laid_out(z).shape[1:]) for block, z in found.items()}
+
+
 def features(
-    model: Classifier, parts: Split | Sequence[Split], blocks: Sequence[int], *, budget: int | None = None
-) -> dict[int, Tensor]:
+    model: Classifier,
+    parts: Split | Sequence[Split],
+    blocks: Sequence[int],
+    *,
+    memory: int | None = None,
+    disk: int | None = None,
+) -> dict[int, Stored]:
     """Z_l of every example for each requested block, in the order of the split (or of several), in float32.
 
-    The last block's features are pooled, since its critic begins with the pooling. Maps are kept
-    height x width x channels, (N, H, W, C). Beyond `budget` bytes (a quarter of the memory) they
-    are in a temporary file without a name; the numbers are the same. The model is read in eval mode,
-    without augmentation, and left as it was. The pass goes on to the logits and is remembered (`_outputs.py`).
+    The last block's features are pooled, since its critic begins with the pooling. Maps are kept height x width x
+    channels, (N, H, W, C), where `room.places` finds room for them before the pass: in `memory` (bytes), in a temporary
+    file without a name on the `disk`, or nowhere, and then they are `Recomputed`; the numbers are the same. The model is
+    read in eval mode, without augmentation, and left as it was. The pass goes on to the logits and is remembered.
     """
     parts = [parts] if isinstance(parts, Split) else list(parts)
     for block in blocks:
         if not 1 <= block <= model.depth:
             raise InputError(f"block {block} does not exist; this network has blocks 1 to {model.depth}")
-    batch: dict[int, Tensor] = {}
-    stores: dict[int, Tensor] = {}
-    done = 0
+    n = sum(len(part) for part in parts)
+    shapes = feature_shapes(model, parts[0], blocks)
+    found = room.places({block: 4 * n * math.prod(shape) for block, shape in shapes.items()}, memory, disk)
+    keepers: dict[int, _Maps | _Samples] = {
+        block: _Samples(block, n, shape) if found[block] == "nowhere" and len(shape) > 1
+        else _Maps(torch.from_numpy(room.array((n, *shape), "float32", found[block], f"features of block {block}")))
+        for block, shape in shapes.items()
+    }  # fmt: skip
 
     def see(block: int, z: Tensor) -> None:
-        nonlocal done
-        if block in blocks:
-            batch[block] = _laid_out(z).float().cpu().clone()  # the next block may work in place
-        if block == model.depth:
-            if not stores:
-                shapes = {i: kept.shape[1:] for i, kept in batch.items()}
-                stores.update(_allocate(shapes, sum(len(part) for part in parts), budget))
-            for i, kept in batch.items():
-                stores[i][done : done + len(kept)] = kept
-            done += len(z)
+        if block in keepers:
+            keepers[block].take(_laid_out(z).float())
 
     for part in parts:
         observe(model, part, see)
-    for block, z in stores.items():
-        if not all(bool(torch.isfinite(part).all()) for part in z.split(4096)):
+    for block, keeper in keepers.items():
+        if not keeper.finite():
             raise InputError(
                 f"the features of block {block} hold NaN or infinite values; the model's weights are damaged"
             )
-    return stores
+    return {
+        block: keeper.z
+        if isinstance(keeper, _Maps)
+        else Recomputed(
+            model, tuple(parts), block, (n, *shapes[block]), keeper.vectors, torch.cat(keeper.rows)
+        )
+        for block, keeper in keepers.items()
+    }
+
+
+@dataclass(eq=False)
+class _Maps:
+    """Features that are kept whole."""
+
+    z: Tensor
+    done: int = 0
+
+    def take(self, z: Tensor) -> None:
+        self.z[self.done : self.done + len(z)] = z
+        self.done += len(z)
+
+    def finite(self) -> bool:
+        return all(bool(torch.isfinite(part).all()) for part in self.z.split(4096))
+
+
+class _Samples:
+    """Of features that are not kept: their means over places, and every k-th place."""
+
+    def __init__(self, block: int, n: int, shape: tuple[int, ...]) -> None:
+        size = {"vectors": 4 * n * shape[-1]}
+        place = room.places(size)["vectors"]
+        self.vectors = torch.from_numpy(
+            room.array((n, shape[-1]), "float32", place, f"mean features of block {block}")
+        )
+        self.rows: list[Tensor] = []
+        self.every = math.ceil(n * math.prod(shape[:-1]) / ENOUGH)
+        self.done = self.places = 0
+
+    def take(self, z: Tensor) -> None:
+        flat = z.reshape(-1, z.shape[-1])
+        self.rows.append(flat[-self.places % self.every :: self.every].cpu())
+        self.vectors[self.done : self.done + len(z)] = z.contiguous().flatten(1, -2).mean(1)
+        self.done, self.places = self.done + len(z), self.places + len(flat)
+
+    def finite(self) -> bool:
+        return bool(torch.isfinite(self.vectors).all())
 
 
 def _laid_out(z: Tensor) -> Tensor:
@@ -191,14 +313,3 @@ def _laid_out(z: Tensor) -> Tensor:
 def as_input(z: Tensor) -> Tensor:
     """Stored features as the next block takes them."""
     return z.permute(0, 3, 1, 2) if z.ndim == 4 else z
-
-
-def _allocate(shapes: dict[int, torch.Size], n: int, budget: int | None) -> dict[int, Tensor]:
-    total = 4 * n * sum(math.prod(shape) for shape in shapes.values())
-    if total <= (memory_budget() if budget is None else budget):
-        return {block: torch.empty(n, *shape) for block, shape in shapes.items()}
-    stores = {}
-    for block, shape in shapes.items():
-        with tempfile.TemporaryFile() as file:
-            stores[block] = torch.from_numpy(np.memmap(file, np.float32, mode="w+", shape=(n, *shape)))
-    return stores

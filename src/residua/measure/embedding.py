@@ -41,7 +41,7 @@ class Embedding:
             retain = torch.randperm(len(task.retain))[: self.most - len(forget)].sort().values
         z = torch.cat(
             [
-                pooled(model, split, [model.depth])[model.depth][some]
+                pooled(model, split, [model.depth], some)[model.depth]
                 for split, some in ((task.forget, forget), (task.retain, retain))
             ]
         ).double()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from dataclasses import dataclass
 from typing import Annotated
@@ -83,11 +84,18 @@ class Probe:
         labels = torch.cat([split.labels for split in splits])
         with seeded(self.seed):
             some = torch.randperm(len(labels))[: self.most]
-        seen = [pooled(model, split) for split in splits]
+        starts = [0, *itertools.accumulate(len(split) for split in splits)]
+        own = [(some >= a) & (some < b) for a, b in itertools.pairwise(starts)]
+        seen = [
+            pooled(model, split, some=some[mine] - start)
+            for split, mine, start in zip(splits, own, starts[:-1], strict=True)
+        ]
         test, aimed = pooled(model, task.test), pooled(model, target)
         values, notes = {}, {}
         for block in range(1, model.depth + 1):
-            z = torch.cat([features[block] for features in seen])[some]
+            z = torch.empty(len(some), seen[0][block].shape[1])
+            for mine, features in zip(own, seen, strict=True):
+                z[mine] = features[block]
             read = torch.cat([test[block], aimed[block]]) if len(target) else test[block]
             answers = linear_answers(z, labels[some], read, ridge=self.ridge)
             values[f"probe.test.{block}"] = _accuracy(answers[: len(task.test)], task.test.labels)

@@ -44,7 +44,7 @@ class Representation:
         for side, split in (("forget", task.forget), ("retain", task.retain)):
             with seeded(self.seed):
                 some = torch.randperm(len(split))[: self.most].sort().values
-            raw[side] = {block: z[some].double() for block, z in pooled(model, split).items()}
+            raw[side] = {block: z.double() for block, z in pooled(model, split, some=some).items()}
             for block, z in raw[side].items():
                 centred = z - z.mean(0)
                 arrays[f"{side}.{block}"] = centred.float().numpy()

@@ -37,7 +37,7 @@ class WeightSketch:
         parts: dict[str, nn.Module] = {f"{i}": block for i, block in enumerate(model.blocks, start=1)}
         values, arrays = {}, {"fold": np.array([self.dim, self.seed])}
         for name, part in (parts | {"head": model.head}).items():
-            flat = [p.detach().flatten().double().cpu() for p in part.parameters()]
+            flat = [p.detach().flatten().cpu().double() for p in part.parameters()]
             weights = torch.cat(flat) if flat else torch.zeros(0, dtype=torch.float64)
             if not torch.isfinite(weights).all():
                 raise InputError("the model's weights are not finite numbers; it is damaged or has diverged")

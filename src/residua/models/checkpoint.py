@@ -19,6 +19,7 @@ from residua.files import read_bytes, reading, write_atomically
 from residua.limits import check
 from residua.models.classifier import Classifier
 from residua.models.networks import build
+from residua.text import from_json
 
 # One entry for all that is said: safetensors writes several in an order of chance, and equal models have equal files.
 KEY, PREPROCESSING = "residua", "preprocessing"
@@ -73,7 +74,7 @@ class Checkpoint:
         self.kind: Literal["safetensors", "pickle"] = "safetensors" if named or looks else "pickle"
         self._words = self._metadata() if self.kind == "safetensors" else None
         try:
-            header = json.loads(self._words or "{}")
+            header = from_json(self._words or "{}")
         except (ValueError, RecursionError):
             header = None
         self.header: dict[str, Any] = header if isinstance(header, dict) else {}
@@ -144,7 +145,7 @@ class Checkpoint:
         size = int.from_bytes(self.raw[:8], "little")
         check(f"the header of {self.path}", "text", min(size, len(self.raw)))
         try:
-            words = json.loads(self.raw[8 : 8 + size])["__metadata__"][KEY]
+            words = from_json(self.raw[8 : 8 + size])["__metadata__"][KEY]
         except (ValueError, RecursionError, KeyError, TypeError):
             return None
         return words if isinstance(words, str) else None

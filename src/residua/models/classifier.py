@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -43,6 +43,8 @@ class Classifier(nn.Module):
         self.head = head
         self.block_names = tuple(block_names) or tuple(f"block{i + 1}" for i in range(len(blocks)))
         self.architecture = dict(architecture or {})
+        # Names that tensors had in the network that was adopted, by their names here; empty for our own.
+        self.own_names: dict[str, str] = {}
         # Choices that the file left open, for the user who opened it.
         self.notes: tuple[str, ...] = ()
         # Shape, mean and std of the images that it was trained on, where that is known (data/preprocessing.py).
@@ -128,17 +130,13 @@ def reinitialise(module: Module) -> Module:
 
     Every module that owns parameters must know how, at any depth: one that does not would silently
     keep what it has learned. It knows by `reset_parameters`, and an adopted one also by
-    `residua_draws`, which says for single tensors how they were drawn (see `foreign/draws.py`).
+    `residua_draws`, which says for single tensors how they were drawn (see `foreign/draws.py`). Buffers of
+    a module without either are fixed parts of the network, such as a projection, and are kept.
     """
-    for name, part in module.named_modules():
+    check_redrawn(module)
+    for part in module.modules():
         reset = getattr(part, "reset_parameters", None)
         draws: dict[str, Callable[[Tensor], object]] = part.__dict__.get("residua_draws", {})
-        left = [] if callable(reset) else [own for own in _own_tensors(part) if own not in draws]
-        if left:
-            raise InputError(
-                f"{type(part).__name__} at {name or 'the root'} owns parameters but has no reset_parameters() "
-                f"that would draw {left[0]} again; add that method so that it can be re-initialised"
-            )
         # Numbers are drawn in the order of memory: equal weights in another layout must get equal draws.
         for parameter in part.parameters(recurse=False):
             parameter.data = parameter.data.contiguous()
@@ -149,11 +147,42 @@ def reinitialise(module: Module) -> Module:
     return module
 
 
-def _own_tensors(module: nn.Module) -> Iterator[str]:
-    for name, _ in module.named_parameters(recurse=False):
-        yield name
-    for name, _ in module.named_buffers(recurse=False):
-        yield name
+class StartingWeights(dict[str, Tensor]):
+    """The tensors of one module as its training began; copies of the module share them."""
+
+    def __deepcopy__(self, memo: dict[int, object]) -> StartingWeights:
+        return self
+
+
+def remember_start(module: Module, weights: Mapping[str, Tensor]) -> Module:
+    """Note on each part of `module` the weights that its training began with, for `restart`; nothing is loaded."""
+    for name, tensor in weights.items():
+        place, _, own = name.rpartition(".")
+        part = module.get_submodule(place)
+        part.__dict__.setdefault("residua_start", StartingWeights())[own] = tensor
+    return module
+
+
+def restart(module: Module) -> Module:
+    """Put every weight back to where the training began, in place: as it was loaded, or else drawn again."""
+    reinitialise(module)
+    with torch.no_grad():
+        for part in module.modules():
+            for own, tensor in part.__dict__.get("residua_start", {}).items():
+                getattr(part, own).copy_(tensor)
+    return module
+
+
+def check_redrawn(module: nn.Module) -> None:
+    """Refuse a module with parameters that nothing can draw again."""
+    for name, part in module.named_modules():
+        draws = part.__dict__.get("residua_draws", {})
+        owned = [own for own, _ in part.named_parameters(recurse=False) if own not in draws]
+        if owned and not callable(getattr(part, "reset_parameters", None)):
+            raise InputError(
+                f"{type(part).__name__} at {name or 'the root'} owns parameters but has no reset_parameters() "
+                f"that would draw {owned[0]} again; add that method so that it can be re-initialised"
+            )
 
 
 def probabilities(outputs: Tensor) -> bool:
@@ -163,9 +192,14 @@ def probabilities(outputs: Tensor) -> bool:
 
 
 def weights_digest(module: nn.Module) -> str:
-    """SHA-256 of every parameter and buffer under its name: equal if and only if the weights are."""
+    """SHA-256 of every parameter and buffer under its name: equal if and only if the weights are.
+
+    Tensors of an adopted network are hashed under the names that they had there, so that cuts change nothing.
+    """
     sha = hashlib.sha256()
-    for name, tensor in module.state_dict().items():
+    own = getattr(module, "own_names", {})
+    named = [(own.get(name, name), tensor) for name, tensor in module.state_dict().items()]
+    for name, tensor in sorted(named, key=lambda pair: pair[0]) if own else named:
         sha.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
         sha.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes())
     return sha.hexdigest()

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from residua.compare import (
     IDI,
+    Caveat,
     Excess,
     Findings,
     Inside,
@@ -30,18 +31,23 @@ from residua.compare import (
     likeness,
     mean_curve,
     metrics,
+    odd_references,
+    offline_attacks,
     readings_of,
+    structure_caveats,
     three_sample,
     verdict,
     witness,
 )
+from residua.compare.accuracies import standard_error
+from residua.compare.references import MOVED, Part
 from residua.compare.three_samples import FEWEST, Side
 from residua.compare.verdicts import EXTRA_READINGS, Against, Word, against_random, forget_accuracy_side
 from residua.errors import InputError
-from residua.readings import Curve, Reading
+from residua.readings import Z95, Curve, Reading
 from residua.record import Record, TaskFacts
 from residua.report.plan import Plan, departures
-from residua.report.text import markdown, role_name
+from residua.report.text import laxer, markdown, role_name
 from residua.roles import references_in, roles_in
 
 Tier = Literal["weights", "features and outputs", "features", "outputs"]
@@ -106,6 +112,7 @@ class AuditReport(_Frozen):
     inside: Inside | None
     likeness: Likeness | None = None
     witnesses: list[Witness] = Field(default_factory=list)
+    caveats: list[Caveat] = Field(default_factory=list)
     excess: Excess | None = None
     curves: dict[str, CurvePart] = Field(default_factory=dict)
     residue: ResiduePart | None = None
@@ -117,6 +124,7 @@ class AuditReport(_Frozen):
     not_assessed: dict[str, str]
     about: dict[str, Any]
     models: dict[str, str]
+    files: dict[str, str] = Field(default_factory=dict)
     records: dict[str, str]
 
     @property
@@ -148,22 +156,27 @@ def audit_report(
     # The kind of access to the unlearned model.
     tier = cast(Tier, " and ".join(sorted(records["unlearned"].method.saved)) or "weights")
     against = _against(records)
+    _refuse_tainted(read, task, rules)
     inside, tests = find_inside(read, task, rules), find_tests(read)
     loss, like = find_loss(read, task, against), find_likeness(read, task, rules)
-    seen = find_witnesses(read, task)
+    seen, caveats = find_witnesses(read, task), find_caveats(read, task, rules, inside)
     outputs = forget_side(read, task) if against == "none" else tests.get("outputs")
     result = verdict(
-        inside=inside, outputs=outputs, loss=loss, likeness=like, witnesses=seen, against=against, rules=rules
-    )
+        inside=inside, outputs=outputs, loss=loss, likeness=like, witnesses=seen, caveats=caveats, against=against,
+        rules=rules, canonical=_canonical(read),
+    )  # fmt: skip
     others = {role: read[role] for role in ("original", "reference") if role in read}
     all_metrics = {
         role: metrics(readings, **others, index=index_of(role, inside)) for role, readings in read.items()
     }
+    for role, found in _offline(read).items():
+        both = all_metrics[role]
+        all_metrics[role] = Reading({**both.values, **found.values}, notes={**both.notes, **found.notes})
     return AuditReport(
         verdict=result.word,
         findings=result.findings,
         sentence=result.sentence,
-        limits=result.limits,
+        limits=(*result.limits, *laxer(rules, len(references_in(records)))),
         remedies=result.remedies,
         tier=tier,
         against=against,
@@ -171,6 +184,7 @@ def audit_report(
         inside=inside,
         likeness=like,
         witnesses=seen,
+        caveats=caveats,
         excess=find_excess(read, task),
         curves=curve_parts(read),
         residue=find_residue(read, task, None if inside is None else inside.idi),
@@ -182,6 +196,7 @@ def audit_report(
         not_assessed=_not_assessed(read, tier, records),
         about=dict(about or {}) | facts,
         models={role: weights for role in read if (weights := records[role].method.weights)},
+        files={role: file for role in read if (file := records[role].method.file)},
         records={role: records[role].sha256 for role in read},
     )
 
@@ -348,7 +363,7 @@ def find_inside(read: Readings, task: TaskFacts, rules: Rules) -> Inside | None:
         return None
     unlearned, original, rest = curves
     if not zeros:
-        found = against_random(idi(unlearned, original=original, reference=rest[0]))
+        found = against_random(idi(unlearned, original=original, reference=rest[0], level=rules.confidence))
     else:
         found = inside(
             unlearned,
@@ -356,11 +371,45 @@ def find_inside(read: Readings, task: TaskFacts, rules: Rules) -> Inside | None:
             references=rest,
             tolerance=rules.tolerance(len(rest)),
             unseen=task.scenario == "class",
+            confidence=rules.confidence,
         )
+    if zeros and (moved := _moved(read, rules)) is not None:
+        found = dataclasses.replace(found, parts=found.parts | {MOVED: moved})
     # Warnings of the curves: critics that were still gaining, or had too few samples.
     named = zip(("unlearned", "original", *(zeros or ["random"])), (unlearned, original, *rest), strict=True)
     notes = (f"{role_name(role)}: {note}." for role, curve in named for note in curve.notes.values())
-    return dataclasses.replace(found, notes=tuple(notes))
+    some = f"{100 * (task.part or 1):g} % of the retained and test samples were enough; intervals allow for the looks before."
+    return dataclasses.replace(found, notes=(*notes, *((some,) if task.part else ())))
+
+
+def _moved(read: Readings, rules: Rules) -> Part | None:
+    """IDI of linear critics of the last block on moved images; None where one of the models was not read so."""
+    zeros = references_in(read)
+    kept = [read[role].get("moved") for role in ("unlearned", "original", *zeros)]
+    curves = [Curve({}, each.arrays, each.about) for each in kept if each is not None]
+    if len(curves) < len(kept):
+        return None
+    u, o, *rest = curves
+    tolerance = rules.tolerance(len(rest))
+    found = inside(u, original=o, references=rest, tolerance=tolerance, unseen=False)
+    if found.idi.value is None or found.low is None or found.high is None:
+        return None
+    return Part(found.idi.value, found.low, found.high, tolerance, two_sided=True)
+
+
+def _canonical(read: Readings) -> bool:
+    reading = read["unlearned"].get("structure")
+    return reading is not None and bool(reading.arrays["canonical"][0])
+
+
+def _offline(read: Readings) -> dict[str, Reading]:
+    """Offline attacks by the references on the unlearned model and on Original, where all have log-odds."""
+    zeros = references_in(read)
+    theirs = [read[role]["log-odds"] for role in zeros if "log-odds" in read[role]]
+    if not zeros or len(theirs) < len(zeros):
+        return {}
+    roles = [role for role in ("unlearned", "original") if "log-odds" in read[role]]
+    return {role: offline_attacks(read[role]["log-odds"], theirs) for role in roles}
 
 
 def find_excess(read: Readings, task: TaskFacts) -> Excess | None:
@@ -448,6 +497,9 @@ def find_likeness(read: Readings, task: TaskFacts, rules: Rules) -> Likeness | N
     if again is None:
         return plain
     perturbed = compare(again[0], original=again[1], references=again[2:])
+    if (moved := _shares(read, "moved", "UA_moved")) is not None:
+        other = compare(moved[0], original=moved[1], references=moved[2:])
+        perturbed = dataclasses.replace(perturbed, perturbed=other)
     return dataclasses.replace(plain, perturbed=perturbed)
 
 
@@ -476,6 +528,58 @@ def find_witnesses(read: Readings, task: TaskFacts) -> list[Witness]:
         seen = witness(name, known[0], original=known[1], references=known[2:], n=n, errors=errors)
         witnesses += [seen] if seen else []
     return witnesses
+
+
+def _refuse_tainted(read: Readings, task: TaskFacts, rules: Rules) -> None:
+    """A reference that answers the forgotten class saw it: it would hide what the audit looks for."""
+    for role in references_in(read) if task.scenario == "class" else ():
+        error = read[role].get("accuracy", Reading({})).values.get("UA")
+        if (
+            error is not None
+            and (share := 1 - error) - standard_error(share, task.size("forget")) * Z95 > rules.outputs
+        ):
+            raise InputError(
+                f"{role_name(role)} answers {100 * share:.1f} % of the forgotten class correctly, so it was trained on it; "
+                "give a reference that was retrained without it"
+            )
+
+
+def find_caveats(read: Readings, task: TaskFacts, rules: Rules, found: Inside | None) -> list[Caveat]:
+    """What the first line has to name: references unlike the others, or that know the forgotten samples."""
+    zeros = references_in(read)
+    accuracy = [read[role].get("accuracy", Reading({})).values for role in zeros]
+    outputs = [read[role]["outputs"].arrays["log_probabilities"] for role in zeros if "outputs" in read[role]]
+    odd = odd_references(
+        {name: [each[name] for each in accuracy] for name in ("RA", "TA") if all(name in each for each in accuracy)},
+        outputs if len({each.shape for each in outputs}) == 1 else (),
+        found.chance.left_out if found is not None and found.chance is not None else (),
+        tolerance=rules.tolerance(len(zeros)), most=rules.outputs, divergence=rules.divergence,
+    )  # fmt: skip
+    named = [Caveat(f"{role_name(zeros[i])} is unlike the other references ({why})") for i, why in odd]
+    for role, values in zip(zeros, accuracy, strict=True):
+        if task.scenario != "random" or not {"UA", "TA"} <= values.keys():
+            continue
+        own, test = 1 - values["UA"], values["TA"]
+        errors = standard_error(own, task.size("forget")), standard_error(test, task.size("test"))
+        if own - test - Z95 * float(np.hypot(*errors)) > rules.outputs:
+            gap = f"{100 * (own - test):.1f} points more of the forgotten samples than of test images"
+            named.append(Caveat(f"{role_name(role)} answers {gap}, as if it had seen them"))
+    if found is not None and found.unit is not None and found.unit[2] < MEMORISED:
+        unit = f"{found.unit[0]:.2f} of that on the audited ones"
+        named.append(
+            Caveat(
+                f"Original memorised: its surplus on unseen images is {unit}, so a residue looks smaller than it is"
+            )
+        )
+    made = [read[role].get("structure") for role in ("unlearned", "original", *zeros)]
+    if made[0] is not None and made[1] is not None:
+        others = [each for each in made[2:] if each is not None]
+        named += structure_caveats(made[0], made[1], others, rules.structure)
+    return named
+
+
+# A surplus on unseen images that is clearly below half of that on the audited ones is mostly memory of single images.
+MEMORISED = 0.5
 
 
 def _draw_error(reading: Reading) -> float:

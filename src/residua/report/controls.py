@@ -14,7 +14,7 @@ import numpy as np
 
 from residua.compare import Rules
 from residua.compare.metric_values import auc_interval
-from residua.compare.verdicts import WORDS, Word
+from residua.compare.verdicts import VERDICT_READINGS, WORDS, Word
 from residua.errors import InputError
 from residua.record import Record
 from residua.report.audit import AuditReport, audit_report
@@ -34,8 +34,10 @@ RETRAINED: tuple[Bar, ...] = (
 )
 KNOWING = (
     "Original", "HD", "Masking", "Router", "Rescaled", "Mixed", "Oblique", "Scrambled", "Outliers", "Faint copy",
-    "Still answers", "Defeat device",
+    "Still answers", "Defeat device", "Switched off", "Coded, product", "Coded, digits", "Asked otherwise, near",
+    "Asked otherwise, mode",
 )  # fmt: skip
+# Limits of principle: a keyed code, and bits that only a release in canonical form removes. They have no bar.
 BARS: dict[str, tuple[Bar, ...]] = {
     **dict.fromkeys(KNOWING, NEVER_CLEARED),
     **dict.fromkeys(WITHOUT, RETRAINED),
@@ -68,6 +70,23 @@ def control_reports(records: Sequence[Record], rules: Rules) -> list[AuditReport
                 about |= {"setting": setting_line(record).split(", seed ")[0]}
                 reports.append(audit_report(roles, rules=rules, about=about))
     return reports
+
+
+def verdicts_of(records: Sequence[Record]) -> dict[str, Counter[str]]:
+    """Counts of the words of each method's models, where the records are whole: made for verdicts, and not compact.
+
+    Compact records keep only the means of further families, whose intervals would be too short to clear a model:
+    `residua study verdicts` judges from the store.
+    """
+    whole = all(
+        set(record.readings) >= set(VERDICT_READINGS["weights"])
+        and any(name.startswith("representation.") for name in record.arrays)
+        for record in records
+    )
+    found: dict[str, Counter[str]] = {}
+    for report in control_reports(records, Rules()) if whole else ():
+        found.setdefault(report.about["control"], Counter())[report.verdict] += 1
+    return found
 
 
 def check_alike(earlier: Sequence[AuditReport], reports: Sequence[AuditReport]) -> None:
@@ -212,7 +231,7 @@ def _by_seed(records: Sequence[Record]) -> dict[int, dict[str, Record]]:
 
 
 # A retrained encoder; what it still says is not knowledge inside.
-LEFT_OUT = ("Still answers",)
+LEFT_OUT = ("Still answers", "Switched off")
 
 
 @dataclass(frozen=True)
@@ -318,6 +337,18 @@ def model_verdicts(reports: Sequence[AuditReport]) -> Table:
     setting = reports[0].about["setting"] if reports else "no model"
     columns = ("Method", "Seed", "Verdict", "IDI", "UA %", "TA %", "recovery %")
     return Table(f"{setting}: verdicts", columns, rows, note)
+
+
+def found_table(reports: Sequence[AuditReport]) -> Table:
+    """One line for each model: the word, IDI with its interval, and the word's meaning."""
+    rows = [(r.about["control"], r.verdict.replace("_", " "), _idi(r), WORDS[r.verdict]) for r in reports]
+    return Table(
+        title=f"{reports[0].about['setting']}: what was found" if reports else "no model",
+        columns=("Model", "Verdict", "IDI (95 % interval)", "In words"),
+        rows=tuple(rows),
+        note="IDI is the knowledge of the forgotten data that is left inside: 1 is what Original knew, 0 what Retrain knows, "
+        "which never saw them.",
+    )
 
 
 def _idi(report: AuditReport) -> str:

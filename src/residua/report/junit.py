@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from residua.compare.verdicts import WORDS
 from residua.errors import printable
 from residua.report.table import with_interval
-from residua.report.text import contradicts, facts, hashes, subject
+from residua.report.text import Outcome, contradicts, facts, hashes, subject
 
 if TYPE_CHECKING:
     from residua.report.audit import AuditReport
@@ -20,15 +20,13 @@ LONGEST = 2000
 # XML 1.0 has no way to write these, escaped or not; `printable` leaves none but a line break and a tab.
 _UNWRITABLE = re.compile("[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-Outcome = Literal["passed", "failure", "error", "skipped"]
-
 
 def junit(report: AuditReport, seconds: float = 0.0) -> str:
     """The report as one test suite.
 
     The case `verdict` passes for FORGOTTEN, is an error for UNDETERMINED and a failure for every other word. The three
-    questions that the verdict answers and its parts are cases of their own: a bad answer is a failure, an open one is
-    skipped with its reason, and so is what was not assessed. `seconds` is what measuring took.
+    questions that the verdict answers and its parts are cases of their own: a bad answer is a failure, one that does not
+    decide an error, and what was not assessed is skipped with its reason. `seconds` is what measuring took.
     """
     cases = _cases(report)
     totals = Counter(outcome for _, outcome, _ in cases)
@@ -56,8 +54,7 @@ def _cases(report: AuditReport) -> list[tuple[str, Outcome, str]]:
     outcomes: dict[str, Outcome] = {"FORGOTTEN": "passed", "UNDETERMINED": "error"}
     sentences = f"{report.verdict}: {WORDS[report.verdict]}\n{report.sentence}"
     cases: list[tuple[str, Outcome, str]] = [("verdict", outcomes.get(report.verdict, "failure"), sentences)]
-    toned: dict[str, Outcome] = {"good": "passed", "bad": "failure", "open": "skipped"}
-    cases += [(each.question, toned[each.tone], f"{each.answer}. {each.numbers}") for each in facts(report)]
+    cases += [(each.question, each.outcome, f"{each.answer}. {each.numbers}") for each in facts(report)]
     if report.inside is not None:
         cases += [
             (

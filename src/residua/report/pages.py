@@ -13,25 +13,36 @@ from typing import Any
 
 import numpy as np
 
-from residua.compare import Rules
-from residua.compare.verdicts import VERDICT_READINGS, WORDS
+from residua.compare.verdicts import WORDS
 from residua.explanations import explained
 from residua.readings import Reading
 from residua.record import Record
 from residua.report.audit import AuditReport
-from residua.report.controls import KNOWING, WITHOUT, control_reports, detectors, fooled_table, verdict_table
+from residua.report.controls import KNOWING, WITHOUT, detectors, fooled_table, verdict_table, verdicts_of
 from residua.report.figures import scatter
 from residua.report.figures.curves import curves_figure, curves_text, method_curves, trajectory_figure
 from residua.report.figures.idi_line import idi_line, idi_line_text
 from residua.report.figures.style import colour_of, drawing, svg
-from residua.report.methods import COLUMNS, Rows, by_method, by_setting, courses, method_means, role_of
+from residua.report.methods import (
+    COLUMNS,
+    Rows,
+    by_method,
+    by_setting,
+    courses,
+    method_cell,
+    method_means,
+    role_of,
+)
 from residua.report.rendering import render
-from residua.report.table import better_side, cell, headlines, mean_sd, ordered, setting_line
-from residua.report.text import TONES, role_name, shown, treatments
+from residua.report.table import better_side, cell, headlines, ordered, setting_line
+from residua.report.text import TONES, a_reference, provenance, role_name, shown, treatments
 from residua.roles import references_in, roles_in
+from residua.text import slug
 
 # Metrics in the open table of an audit.
 FEW = ("UA", "RA", "TA", "E-MIA", "JSD", "recovery", "IDI")
+# Terms of the provenance that whoever signs must see.
+SIGNED = ("Made by", "Made on", "Unlearned model", "Data", "To be forgotten", "Hash of the task")
 # Methods of a study that are ticked at first, beside those that have a role; trajectories of more would cover each other.
 TICKED, MOST_COURSES = 4, 6
 # Of one t-SNE picture among many.
@@ -67,8 +78,11 @@ def audit_page(
     return render(
         "audit.html",
         **shown(report),
+        level=f"{100 * report.rules.confidence:g} %",
         title=f"{report.verdict.replace('_', ' ')}: {WORDS[report.verdict]}",
         tone=TONES.get(report.verdict, "bad"),
+        a_reference=a_reference(report),
+        provenance_line="; ".join(f"{term}: {value}" for term, value in provenance(report) if term in SIGNED),
         figures=_figures(report, records or {}),
         columns=[
             together if role in zeros else role.capitalize()
@@ -172,7 +186,7 @@ def controls_page(reports: Sequence[AuditReport]) -> str:
     for name, *counts, bar, met in table.rows:
         words: dict[str, int] = {word: int(n) for word, n in zip(WORDS, counts, strict=True) if n != "0"}
         controls.append({
-            "name": name, "truth": truth(name), "counts": _toned(words), "n": sum(words.values()), "bar": bar, "met": met,
+            "name": name, "link": f"seed{reports[0].about['seed']}-{slug(name)}.json", "truth": truth(name), "counts": _toned(words), "n": sum(words.values()), "bar": bar, "met": met,
         })  # fmt: skip
     picture = None
     if found:
@@ -184,6 +198,7 @@ def controls_page(reports: Sequence[AuditReport]) -> str:
         "controls.html",
         title="Can the audit be trusted?",
         setting=table.title,
+        made=_made(reports[0]),
         note=table.note,
         controls=controls,
         kept=bars.count("met"),
@@ -199,6 +214,11 @@ def controls_page(reports: Sequence[AuditReport]) -> str:
     )
 
 
+def _made(report: AuditReport) -> list[tuple[str, str]]:
+    """Command, date and versions, as far as the reports say them."""
+    return [row for row in provenance(report) if row[0] in ("Command", "Made on", "Version")]
+
+
 def truth(name: str) -> str:
     """The truth about a control."""
     if name in KNOWING:
@@ -206,13 +226,19 @@ def truth(name: str) -> str:
     return "never saw it" if name in WITHOUT else "in between"
 
 
-def study_page(records: Sequence[Record], title: str = "Study", rows: Rows | None = None) -> str:
+def study_page(
+    records: Sequence[Record],
+    title: str = "Study",
+    rows: Rows | None = None,
+    links: Mapping[str, str] | None = None,
+) -> str:
     """Methods side by side, what they cost, what their blocks know; a section for each setting.
 
     Args:
         records: Records of a study, or of any folder.
         title: Name of the study.
         rows: The `summary` of the records, if it is there.
+        links: By method, the address of a single audit.
     """
     with drawing():
         sections = [_section(*group, number) for number, group in enumerate(by_setting(records, rows))]
@@ -221,9 +247,12 @@ def study_page(records: Sequence[Record], title: str = "Study", rows: Rows | Non
     return render(
         "study.html",
         title=title,
+        links=links or {},
         sections=sections,
         command=next((record.command for record in records if record.command), ""),
-        software=", ".join(f"{name} {value}" for name, value in records[0].software.items()),
+        software=", ".join(
+            f"{name} {value}" for record in records[:1] for name, value in record.software.items()
+        ),
         models=len(records),
         entries=[(column, entry) for column, entry in entries if entry],
         records=[(record.name, record.sha256) for record in records],
@@ -233,12 +262,16 @@ def study_page(records: Sequence[Record], title: str = "Study", rows: Rows | Non
 def _section(records: Sequence[Record], rows: Rows, number: int) -> dict[str, Any]:
     values, counts = by_method(rows), Counter(row["method"] for row in rows)
     shown = [column for column in SHOWN if any(column[1] in row for row in rows)]
-    verdicts = _verdicts(records)
+    verdicts = {label: _toned(words) for label, words in verdicts_of(records).items()}
     methods = [
         {
             "name": label,
             "cells": [
-                (mean_sd(own[name], digits), mean(own[name]) if own[name] else None)
+                (
+                    method_cell([row for row in rows if row["method"] == label], own[name], name, digits),
+                    mean(own[name]) if own[name] else None,
+                    name == "IDI",
+                )
                 for _, name, _, digits in shown
             ],
             "n": counts[label],
@@ -252,27 +285,12 @@ def _section(records: Sequence[Record], rows: Rows, number: int) -> dict[str, An
         "columns": [column for column, *_ in shown],
         "methods": methods,
         "with_verdicts": bool(verdicts),
-        "gaps": any(not own[name] for own in values.values() for _, name, *_ in shown),
         "best": _best(values),
         "plots": _plots(values, number),
         "curves": _curves(records, values, number),
         "trajectories": _trajectories(records, number),
         "tsne": _tsne(records, number),
     }
-
-
-def _verdicts(records: Sequence[Record]) -> dict[str, list[tuple[str, str, int]]]:
-    """The verdicts on the models of each method, where the records are made for it."""
-    if any(not set(record.readings) >= set(VERDICT_READINGS["weights"]) for record in records):
-        return {}
-    # Compact records keep only the means of further families, whose intervals would be too short to clear a model:
-    # `residua study verdicts` judges from the store.
-    if not all(any(name.startswith("representation.") for name in record.arrays) for record in records):
-        return {}
-    found: dict[str, Counter[str]] = {}
-    for report in control_reports(records, Rules()):
-        found.setdefault(report.about["control"], Counter())[report.verdict] += 1
-    return {label: _toned(words) for label, words in found.items()}
 
 
 def _best(values: Values) -> str:
@@ -302,13 +320,13 @@ def _plots(values: Values, number: int) -> list[tuple[str, Picture, str]]:
     """IDI against accuracy, run time and recovery, where they were measured."""
     titles = {
         "TA": "Useful and forgetful",
-        "RTE": "Fast and forgetful",
+        "RTE.cpu" if any(own["RTE.cpu"] for own in values.values()) else "RTE": "Fast and forgetful",
         "recovery": "What can be brought back",
     }
     plots = []
     for name, title in titles.items():
         # Random is far from everything, and Original took no time to unlearn.
-        left_out = ("random", "original") if name == "RTE" else ("random",)
+        left_out = ("random", "original") if name.startswith("RTE") else ("random",)
         points = scatter.points_of(values, name, left_out)
         if len(points) < 2:
             continue
@@ -318,7 +336,7 @@ def _plots(values: Values, number: int) -> list[tuple[str, Picture, str]]:
             names = ", ".join(each.name for each in scatter.frontier(points, larger))
             caption += f" Frontier, which no method beats on both sides: {names or 'none'}."
         text = f"{len(points)} methods: IDI against {words}. The table above has every number."
-        drawn = svg(scatter.metric_figure(points, name), f"{name.lower()}{number}", text)
+        drawn = svg(scatter.metric_figure(points, name), f"{slug(name)}{number}", text)
         plots.append((title, Picture(drawn), caption))
     return plots
 

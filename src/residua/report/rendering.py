@@ -10,6 +10,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from residua.errors import printable
+
 TEMPLATES = Path(__file__).parent / "templates"
 
 
@@ -22,13 +24,14 @@ def render(template: str, **shown: Any) -> str:
 
     script = _text("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return environment(autoescape=True).get_template(template).render(
+    page = environment(autoescape=True).get_template(template).render(
         **shown,
         style=Markup(_style()),
         script=Markup(script),
         policy=f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
         generator=generator(),
     )  # fmt: skip
+    return printable(page)  # nothing in it hides or reorders text
 
 
 def generator() -> str:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
+from residua.errors import printable
 from residua.explanations import NEARER, explained, explanations
 from residua.readings import Reading
 from residua.record import Record, TaskFacts
+from residua.text import slug, whole_number
+
+# Columns that a narrow table keeps the longest.
+KEPT = ("IDI", "Verdict")
 
 
 @dataclass(frozen=True)
@@ -23,45 +29,96 @@ class Table:
     note: str = ""
 
     def markdown(self) -> str:
-        lines = [f"**{self.title}**", "", _row(self.columns), _row(["---"] * len(self.columns))]
+        lines = [
+            f"**{TAG.sub('&lt;', printable(self.title))}**",
+            "",
+            _row(self.columns),
+            _row(["---"] * len(self.columns)),
+        ]
         lines += [_row(row) for row in self.rows]
         return "\n".join(lines + (["", self.note] if self.note else [])) + "\n"
 
     def latex(self) -> str:
-        """A tabular of booktabs, with the title as its caption."""
+        """A tabular of booktabs, with the title as its caption, a label, and the note underneath."""
         lines = [
             r"\begin{table}",
-            rf"\caption{{{_latex(self.title)}}}",
+            rf"\caption{{{in_latex(self.title)}}}",
+            rf"\label{{tab:{slug(self.title)}}}",
             rf"\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}",
             r"\toprule",
-            " & ".join(map(_latex, self.columns)) + r" \\",
+            " & ".join(map(in_latex, self.columns)) + r" \\",
             r"\midrule",
-            *(" & ".join(map(_latex, row)) + r" \\" for row in self.rows),
+            *(" & ".join(map(in_latex, row)) + r" \\" for row in self.rows),
             r"\bottomrule",
             r"\end{tabular}",
+            *([rf"\par\smallskip\footnotesize {in_latex(self.note)}"] if self.note else []),
             r"\end{table}",
         ]
         return "\n".join(lines) + "\n"
 
+    def fitting(self, width: int) -> Table:
+        """The table with as many columns as fit: whole columns are left out, from the right, never digits."""
+        columns = list(range(len(self.columns)))
+        while len(columns) > 1 and sum(self._least(i) + 3 for i in columns) + 1 > width:
+            columns.remove(
+                next((i for i in reversed(columns[1:]) if self.columns[i] not in KEPT), columns[-1])
+            )
+        left_out = [name for i, name in enumerate(self.columns) if i not in columns]
+        why = [f"Left out for lack of room: {', '.join(left_out)}."] if left_out else []
+        rows = tuple(tuple(row[i] for i in columns) for row in self.rows)
+        return Table(
+            self.title,
+            tuple(self.columns[i] for i in columns),
+            rows,
+            " ".join(filter(None, [*why, self.note])),
+        )
+
+    def is_text(self, column: int) -> bool:
+        """Whether a column holds words, which may be broken at spaces, and not numbers."""
+        return column == 0 or any(row[column][:1].isalpha() for row in self.rows)
+
+    def _least(self, column: int) -> int:
+        cells = [self.columns[column], *(row[column] for row in self.rows)]
+        words = [word for cell in cells for word in cell.split()] if self.is_text(column) else cells
+        return max(map(len, words), default=0)
+
     def csv(self) -> str:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows(self.rows)
+        writer.writerows([in_csv(cell) for cell in row] for row in (self.columns, *self.rows))
         return text.getvalue()
 
 
-def _latex(text: str) -> str:
-    for sign, name in (
-        ("\\", r"\textbackslash{}"),
-        ("%", r"\%"),
-        ("_", r"\_"),
-        ("&", r"\&"),
-        ("±", r"$\pm$"),
-        ("→", r"$\rightarrow$"),
-    ):
-        text = text.replace(sign, name)
-    return text
+LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "±": r"$\pm$",
+        "→": r"$\rightarrow$", "†": r"$\dagger$", **{sign: f"\\{sign}" for sign in "%_&#${}"},
+    }
+)  # fmt: skip
+
+
+def in_latex(text: str) -> str:
+    """Text that LaTeX prints and does not obey."""
+    text = " ".join(printable(text).split()).translate(LATEX)
+    return re.sub(r"(?<![\w.])-(?=\d)", "$-$", text)  # a hyphen is no minus sign
+
+
+TAG = re.compile("<(?=[A-Za-z/!?])")
+
+
+def in_markdown(text: str) -> str:
+    """A cell of a Markdown table: one line, no cells of its own, and no markup of HTML."""
+    line = " ".join(printable(text).split()).replace("\\", "\\\\").replace("|", "\\|")
+    return TAG.sub("&lt;", line)
+
+
+def in_csv(text: str) -> str:
+    """A cell that no spreadsheet takes for a formula; numbers stay as they are."""
+    text = printable(text)
+    formula = text[:1] in ("=", "+", "-", "@", "\t", "\r") and not re.fullmatch(
+        r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|-", text
+    )
+    return f"'{text}" if formula else text
 
 
 def setting_line(record: Record) -> str:
@@ -98,7 +155,7 @@ def spread(values: Sequence[float]) -> float:
 
 
 def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    return "| " + " | ".join(map(in_markdown, cells)) + " |"
 
 
 # What is told of the better side where it is the reference's and there is none.
@@ -164,9 +221,7 @@ def ordered(readings: Mapping[str, Reading]) -> list[str]:
 
 
 def headlines(names: Sequence[str]) -> list[str]:
-    blocks = [
-        int(name.rpartition(".")[2]) for name in names if _parts(name) == "blocks" and name[-1].isdigit()
-    ]
+    blocks = [whole_number(name.rpartition(".")[2]) or 0 for name in names if _parts(name) == "blocks"]
     return [name for name in names if _is_headline(name, max(blocks, default=0))]
 
 

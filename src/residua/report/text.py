@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import mean
@@ -18,11 +19,13 @@ from residua.record import TaskFacts
 from residua.report.rendering import environment
 from residua.report.table import metrics_table, with_interval
 from residua.roles import references_in, roles_in
+from residua.text import whole_number
 
 if TYPE_CHECKING:
     from residua.report.audit import AuditReport
 
 Tone = Literal["good", "bad", "open"]
+Outcome = Literal["passed", "failure", "error", "skipped"]
 # Verdicts as readers see them: the word, and how it is toned.
 TONES: dict[str, Tone] = {"FORGOTTEN": "good", "UNDETERMINED": "open"}
 SENTENCES = ("What was found", "How sure", "Not shown")
@@ -36,6 +39,13 @@ class Fact:
     answer: str
     numbers: str
     tone: Tone
+    assessed: bool = True
+
+    @property
+    def outcome(self) -> Outcome:
+        """As a test result: what was assessed and does not decide is an error, never skipped."""
+        outcomes: dict[Tone, Outcome] = {"good": "passed", "bad": "failure", "open": "error"}
+        return outcomes[self.tone] if self.assessed else "skipped"
 
 
 def sentences(report: AuditReport) -> list[tuple[str, str]]:
@@ -45,49 +55,72 @@ def sentences(report: AuditReport) -> list[tuple[str, str]]:
     return [(name, line[0].upper() + line[1:]) for name, line in bare]
 
 
+def clauses(line: str) -> list[str]:
+    """The parts of a sentence of the verdict, one by one; semicolons within brackets do not separate."""
+    parts = re.split(r"; (?![^()]*\))", line.rstrip("."))
+    return [f"{part[:1].upper()}{part[1:]}." for part in parts]
+
+
 def facts(report: AuditReport) -> list[Fact]:
     """The three findings of the verdict in words: outputs, inside, utility."""
     return [_says(report), _knows(report), _kept(report)]
 
 
+def _not_assessed(question: str, why: str) -> Fact:
+    return Fact(question, "Not assessed", why, "open", assessed=False)
+
+
 def _says(report: AuditReport) -> Fact:
+    """The literal question first; then whether the answers are those of the references."""
     question, like = "Does it still say it?", report.likeness
     errors = [report.metrics.get(role, {}).get("UA") for role in ("unlearned", "original")]
     if like is not None:
-        own, other, whose = like.ua, like.expected, "by a model that never saw them"
+        own, other, whose = like.ua, like.expected, f"by {a_reference(report)}"
     elif errors[0] is None or errors[1] is None:
-        return Fact(question, "Not assessed", "What it answers on the forgotten data was not given.", "open")
+        return _not_assessed(question, "What it answers on the forgotten data was not given.")
     else:
         own, other, whose = errors[0], errors[1], "before"
     numbers = (
         f"{_per_cent(1 - own)} of the forgotten images are still answered correctly; {whose}, "
         f"{_per_cent(1 - other)}."
     )
+    if report.findings.says == "unlike":
+        numbers += f" What it answers instead is unlike what {a_reference(report)} answers."
     answers: dict[Says | None, tuple[str, Tone]] = {
         "answers": ("Yes, it still answers", "bad"),
         "original": ("Yes, its answers are closer to those from before", "bad"),
         "reference": ("No, or hardly any more", "good"),
-        "like": ("No, like a model that never saw it", "good"),
-        "unlike": ("Its answers are not those of a model that never saw it", "open"),
+        "like": (f"No, like {a_reference(report)}", "good"),
+        "unlike": (
+            f"{'No' if own >= other - report.rules.outputs else 'In part'}, but not like {a_reference(report)}",
+            "open",
+        ),
         None: ("There is nothing to compare its answers with", "open"),
     }
     answer, tone = answers[report.findings.says]
-    return Fact(question, answer, numbers, tone)
+    return Fact(question, answer, numbers, tone, assessed=report.findings.says is not None)
+
+
+def a_reference(report: AuditReport) -> str:
+    """One of what the model is compared with; each kind has one noun."""
+    return {"model": "a retrained model", "proxy": "a proxy", "none": "a network with random weights"}[
+        report.against
+    ]
 
 
 def _knows(report: AuditReport) -> Fact:
     question, index = "Does it still know it, inside?", report.idi
     if index is None:
-        return Fact(question, "Not assessed", "The inside of the model was not given.", "open")
+        return _not_assessed(question, "The inside of the model was not given.")
     if index.value is None or index.interval is None:
         why = "Before, it did not clearly know more than a model that never saw the data."
         return Fact(question, "Inconclusive", why, "open")
     found = with_interval(index.value, index.interval)
-    numbers = f"IDI {found}: 1 is what the model knew before, 0 what {zero_words(report)} knows."
+    numbers = f"IDI {found}: 1 is what the model knew before, 0 what {a_reference(report)} knows."
     answers: dict[Knows | None, tuple[str, Tone]] = {
         "more": ("Yes, it still knows it", "bad"),
-        "less": ("Less than a model that never saw it", "bad"),
-        "within": ("No, like a model that never saw it", "good"),
+        "less": (f"Less than {a_reference(report)}", "bad"),
+        "within": (f"No, like {a_reference(report)}", "good"),
         None: ("It is not clear", "open"),
     }
     if report.against == "none":
@@ -103,7 +136,7 @@ def _knows(report: AuditReport) -> Fact:
 def _kept(report: AuditReport) -> Fact:
     question = "Is it still useful?"
     if report.loss is None:
-        return Fact(question, "Not assessed", "Its accuracy on test data was not given.", "open")
+        return _not_assessed(question, "Its accuracy on test data was not given.")
     change = round(-100 * report.loss.value, 1) + 0.0
     numbers = (
         f"Test accuracy on everything else changed by {change:+.1f} points; a loss of "
@@ -133,15 +166,17 @@ def resolution(report: AuditReport) -> str:
         return "The inside was not assessed, so a model that only keeps silent and one that forgot look the same."
     if report.against == "none":
         return "There is no reference, so this audit can accuse a model and can never clear it."
-    kind = "retrained" if report.against == "model" else "proxy"
     found = report.inside
+    one, many = (
+        ("One retrained model", "retrained models") if report.against == "model" else ("One proxy", "proxies")
+    )
     if found is None or found.resolution is None:
         return (
-            f"One {kind} model is the reference: how much such models differ from each other is unknown, and small "
-            "residues cannot be distinguished from that."
+            f"{one} is the reference: how much {many} differ from each other is unknown, and small residues cannot be "
+            "distinguished from that."
         )
     return (
-        f"{found.references} {kind} models are the references: the smallest detectable IDI is {found.resolution:.2f} "
+        f"{found.references} {many} are the references: the smallest detectable IDI is {found.resolution:.2f} "
         "(95 % power); a smaller residue may be missed."
     )
 
@@ -194,12 +229,16 @@ def provenance(report: AuditReport) -> list[tuple[str, str]]:
         ("Made on", typed.get("when")),
         ("Version", _joined(software)),
         *(
-            (f"{role_name(role)} model", _model(typed.get(role), report.models.get(role)))
+            (
+                f"{role_name(role)} model",
+                _model(typed.get(role), report.files.get(role), report.models.get(role)),
+            )
             for role in roles_in(report.records)
         ),
         ("Given", ACCESS[report.tier]),
         ("Data", typed.get("data") or task.dataset),
         ("Examples", sizes),
+        ("Images", _images(task)),
         ("To be forgotten", "; ".join(forgotten(report))),
         ("Hash of the task", task.sha256),
         ("Network", _joined(part_of(about, "network"))),
@@ -227,9 +266,20 @@ def measure_settings(report: AuditReport) -> list[tuple[str, str]]:
 
 def rules_line(rules: Rules) -> str:
     return ", ".join(
-        f"{name} {'by the number of references' if value is None else format(value, 'g')}"
+        f"{name} {'by the number of references' if value is None else value if name == 'structure' else format(value, 'g')}"
         for name, value in dataclasses.asdict(rules).items()
+        if value != ""
     )
+
+
+def laxer(rules: Rules, references: int) -> list[str]:
+    """The rules that are laxer than the defaults, each in a sentence; all of them tolerate more where they are larger."""
+    usual = dataclasses.asdict(Rules()) | {"margin": Rules().tolerance(references)}
+    return [
+        f"The rule {name} is {value:g}, laxer than the usual {usual[name]:g}."
+        for name, value in dataclasses.asdict(rules).items()
+        if isinstance(value, float) and value > usual[name]
+    ]
 
 
 def plan_digest(plan: Any) -> str:
@@ -242,9 +292,18 @@ def part_of(about: Mapping[str, Any], name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _model(file: Any, weights: str | None) -> str | None:
-    parts = (str(file) if file else "", f"weights {weights[:16]}" if weights else "")
+def _model(file: Any, digest: str | None, weights: str | None) -> str | None:
+    parts = (str(file) if file else "", f"SHA-256 of the file {digest}" if digest else "",
+             f"weights {weights[:16]}" if weights else "")  # fmt: skip
     return ", ".join(filter(None, parts)) or None
+
+
+def _images(task: TaskFacts) -> str | None:
+    """Shape and normalisation of the images as the models saw them."""
+    if not task.shape or not task.mean or not task.std:
+        return None
+    mean, std = (", ".join(f"{value:.3f}" for value in values) for values in (task.mean, task.std))
+    return f"{' x '.join(map(str, task.shape))}, normalised by mean {mean} and standard deviation {std}"
 
 
 def _joined(values: Mapping[str, Any]) -> str | None:
@@ -327,7 +386,7 @@ def treatments(metrics: Mapping[str, Mapping[str, float]]) -> list[Treatment]:
     """Every treatment that was measured of all models."""
     zeros = references_in(metrics)
     own = metrics.get("unlearned", {})
-    probes = [name for name in own if name.startswith("probe.") and name[6:].isdigit()]
+    probes = [name for name in own if name.startswith("probe.") and whole_number(name[6:]) is not None]
     last = max(probes, key=lambda name: int(name[6:]), default="probe")
     names = ["recovery", last, *list(TREATMENTS)[1:]]
     names += [name for name in own if name.startswith("stress.") and name not in TREATMENTS]
@@ -349,6 +408,7 @@ CHECK = (
     "with `--rerun` the models themselves are measured again."
 )
 NOT_CHECKED = "It does not show that the reference never saw the data, or that the rules were chosen before the result was known."
+HANGING = "An interval is centred on what critics fitted on more data would read, so it can lie above the reading itself."
 CLOSER = {"reference": "the reference", "original": "Original", None: "not clear"}
 # Of many classes, a card names the first.
 MOST_CLASSES = 5
@@ -361,6 +421,7 @@ def shown(report: AuditReport) -> dict[str, Any]:
         "word": report.verdict.replace("_", " "),
         "headline": WORDS[report.verdict],
         "sentences": sentences(report),
+        "clauses": clauses,
         "facts": facts(report),
         "resolution": resolution(report),
         "subject": subject(report),
@@ -369,6 +430,7 @@ def shown(report: AuditReport) -> dict[str, Any]:
         "provenance": provenance(report),
         "hashes": hashes(report),
         "settings": measure_settings(report),
+        "hanging": HANGING,
         "zero": "references" if references_in(report.metrics) else "random network",
         "role_name": role_name,
         "closer": CLOSER,
@@ -416,7 +478,7 @@ def card(report: AuditReport, digest: str) -> str:
 def _render(template: str, **content: Any) -> str:
     made = environment(autoescape=False)
     made.filters["text"] = safe
-    return str(made.get_template(template).render(**content))
+    return printable(str(made.get_template(template).render(**content)))
 
 
 def safe(text: str) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -17,7 +19,9 @@ from residua.data.task import ForgetTask
 from residua.device import chosen_precision, clock
 from residua.errors import InputError
 from residua.measure import Accuracy, Measure
+from residua.models.checkpoint import Checkpoint
 from residua.models.classifier import Classifier, weights_digest
+from residua.models.foreign.opening import begin, started
 from residua.models.networks import build
 from residua.record import describe
 from residua.study.store import Result, Store
@@ -179,8 +183,12 @@ class Unlearning:
             if self.trajectory:  # all of it: what a killed run kept of a training has no trajectory
                 stack.enter_context(unkept())
                 stack.enter_context(watching(followed))
+            start = time.process_time()
             model, spent = self.make(context, store, parents)
+            cpu = time.process_time() - start
         values = kept(store, model, keep=traits(self.method).savable) | {"RTE": spent - followed.seconds}
+        if not self.trajectory and kind_of(context.device) == "cpu":  # a GPU's work is not the processor's
+            values["RTE.cpu"] = cpu
         return Output(values, {"trajectory": followed.array()} if followed.rows else {})
 
     def make(self, context: Context, store: Store, parents: Sequence[Result]) -> tuple[Classifier, float]:
@@ -196,9 +204,10 @@ class Unlearning:
 
     def original(self, context: Context, store: Store, parents: Sequence[Result]) -> Classifier:
         """The model that the method starts from."""
-        if parents:
-            return store.model(parents[0].values["weights"], context.device)
-        return build(**self.network).to(context.device)
+        if not parents:
+            return network_of(self.network).to(context.device)
+        model = store.model(parents[0].values["weights"], context.device)
+        return started(model, self.network["init"].checkpoint) if "init" in self.network else model
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,6 +265,42 @@ class Measurement:
         return Output(values, dict(reading.arrays))
 
 
+@dataclass(frozen=True)
+class Init:
+    """A file of starting weights; keys of cells hold its content's hash, not its place."""
+
+    path: str
+    sha256: str
+
+    def __str__(self) -> str:
+        return self.sha256
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The file, read once by each process."""
+        return _read_once(self.path, self.sha256)
+
+
+def starting_file(path: str | Path) -> Init:
+    """The starting weights in this file, `init` of a study's network."""
+    found = Checkpoint(path)
+    return Init(str(Path(path).absolute()), found.sha256)
+
+
+@lru_cache(maxsize=2)
+def _read_once(path: str, sha256: str) -> Checkpoint:
+    found = Checkpoint(path)
+    if found.sha256 != sha256:
+        raise InputError(f"{path} was changed while the study ran; run it again")
+    return found
+
+
+def network_of(fields: Mapping[str, Any]) -> Classifier:
+    """The network of these arguments of `networks.build`, drawn; with an `init` it begins with those weights."""
+    model = build(**{name: value for name, value in fields.items() if name != "init"})
+    return begin(model, fields["init"].checkpoint) if "init" in fields else model
+
+
 def training_inputs(
     network: Mapping[str, Any], pretraining: Pretraining, data: list[Any], seed: int, device: str
 ) -> dict[str, Any]:
@@ -276,7 +321,7 @@ def trained(
     """The output of a training, whose model is in the store."""
     with seeded(seed):
         start = clock(device)
-        model = pretraining(build(**network).to(device), data)
+        model = pretraining(network_of(network).to(device), data)
         spent = clock(device) - start
     return Output(kept(store, model, keep=True) | {"train": spent})
 

@@ -63,7 +63,8 @@ class Study:
 
     Args:
         tasks: Forgetting tasks by name.
-        networks: Arguments of `networks.build` by name.
+        networks: Arguments of `networks.build` by name; beside them `init`, a `cells.starting_file`, where Originals and
+            whatever is retrained begin with its weights.
         pretraining: Training of every Original; may be a function of (task, network).
         methods: Methods that are applied to it; may be a function of (task, network).
         measures: Measures that are taken of every model.
@@ -228,12 +229,13 @@ class PlannedRow:
             method=MethodFacts(
                 **describe(self.made.method) | {"label": self.label, "role": self.role},
                 weights=made.values["weights"],
+                init=str(self.made.network["init"]) if "init" in self.made.network else None,
                 original=results[self.training].values["weights"] if self.made.parents else None,
             ),
             setting=Setting(scale=scale, network=made.values["architecture"], task=task),
             seeds={"training": self.seed, "method": self.made.seed}
             | ({"draw": self.draw} if self.draw else {}),
-            seconds={"RTE": made.values["RTE"]},
+            seconds={name: made.values[name] for name in ("RTE", "RTE.cpu") if name in made.values},
             software=made.software,
             command=made.command,
             arrays=run.store.arrays(made),

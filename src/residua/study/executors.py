@@ -76,6 +76,10 @@ class WorkerLost(InputError):
     """A job's worker ended twice before it had an answer: killed, out of memory or out of time, so not our error."""
 
 
+class ClusterLost(InputError):
+    """The cluster is gone, so no cell has failed: the run stops, and the same command resumes it."""
+
+
 @dataclass(frozen=True, eq=False)
 class Job:
     """A call, and a name for messages. It has to be picklable: functions by their place in a module."""
@@ -439,6 +443,7 @@ class RayExecutor:
         self._ray = ray
         self._remote = ray.remote(_do).options(**needs)
         self._running: dict[Any, Job] = {}
+        self._tried: set[Job] = set()  # whose node has died
         self._gpus = "num_gpus" in needs
 
     @property
@@ -456,9 +461,10 @@ class RayExecutor:
 
     def wait(self, seconds: float = 1.0) -> list[Outcome]:
         ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=seconds)
-        return [self._outcome(reference) for reference in ready]
+        outcomes = [self._outcome(reference) for reference in ready]
+        return [outcome for outcome in outcomes if outcome is not None]
 
-    def _outcome(self, reference: Any) -> Outcome:
+    def _outcome(self, reference: Any) -> Outcome | None:
         job = self._running.pop(reference)
         try:
             return Outcome(job, self._ray.get(reference))
@@ -467,6 +473,16 @@ class RayExecutor:
             return Outcome(job, error=cause)
         except self._ray.exceptions.RayError as error:
             first = str(error).splitlines()[0][:160]
+            exceptions = self._ray.exceptions
+            alone = isinstance(error, exceptions.LocalRayletDiedError)
+            if alone or not any(node["Alive"] for node in self._ray.nodes()):
+                raise ClusterLost(
+                    f"the Ray cluster is gone ({first}); what is finished is kept, and the same command resumes"
+                ) from error
+            if isinstance(error, exceptions.NodeDiedError) and job not in self._tried:
+                self._tried.add(job)
+                self.give(job)  # to one of the nodes that are left
+                return None
             return Outcome(job, error=WorkerLost(f"{job.name}: {first}; {LOST}"))
 
 

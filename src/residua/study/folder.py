@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,8 +13,9 @@ from pydantic import BaseModel, Field, ValidationError
 
 from residua.errors import InputError
 from residua.files import read_text, write_atomically
-from residua.study.store import DAMAGED, PARTS, Claims, Store, is_name, own_folder
-from residua.text import differences
+from residua.record import Record
+from residua.study.store import DAMAGED, PARTS, RECORDS, Claims, Store, hash_of, is_name, own_folder
+from residua.text import differences, from_json
 
 # Files beside the cells: what the study is, which key each of its cells has, and where the run is.
 DEFINITION, KEYS, STATUS = "study.json", "keys.json", "status.json"
@@ -114,8 +114,8 @@ def keep_definition(out: Path, definition: Mapping[str, Any]) -> list[str]:
 def hash_in(path: Path) -> str | None:
     """The hash that the record at `path` claims; None where there is none."""
     try:
-        return str((_read(path) or {})["sha256"])
-    except (InputError, KeyError):
+        return str(from_json(read_text(path))["sha256"])
+    except (InputError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -128,12 +128,12 @@ def named_keys(out: Path) -> dict[str, str] | None:
 
 
 def replace(path: Path, body: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Write the body unless it is there already; what was there before, None where that was nothing or damaged."""
+    """Write the body with its hash unless it is there already; what was there before, None where nothing or damaged."""
     before = None
     with contextlib.suppress(InputError):
         before = _read(path)
     if before != body:
-        text = json.dumps(body, indent=1, ensure_ascii=False) + "\n"
+        text = json.dumps(dict(body) | {"sha256": hash_of(body)}, indent=1, ensure_ascii=False) + "\n"
         write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
     return before
 
@@ -142,20 +142,33 @@ def _read(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        body = json.loads(read_text(path), parse_constant=_refuse, parse_float=_finite)
+        body = from_json(read_text(path))
     except InputError:
         raise
     except (ValueError, RecursionError):
         body = None
-    if not isinstance(body, dict):
+    if not isinstance(body, dict) or body.pop("sha256", None) not in (None, hash_of(body)):
         raise InputError(f"{path} is damaged; run the study again")
     return body
 
 
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _finite(digits: str) -> float:
-    value = float(digits)
-    return value if math.isfinite(value) else _refuse(digits)
+def check(out: str | Path, *, repair: bool = False) -> list[str]:
+    """Every file of the study against its hash: what is damaged, in one sentence each; with `repair` it is set aside."""
+    out = Path(out)
+    store = Store(out, repairs=repair)
+    sentences = store.check()
+    store.tell = sentences.append
+    for path in (out / DEFINITION, out / KEYS, out / STATUS):
+        try:
+            text = read_text(path) if path.exists() else '"sha256"'
+            _read(path)
+        except InputError as error:
+            text = str(error)
+        if '"sha256"' not in text:
+            store.set_aside(path, "its content does not match its hash")
+    for path in sorted(own_folder(out, RECORDS).glob("[!.]*.json")):
+        try:
+            Record.read(path)
+        except InputError as error:
+            store.set_aside(path, str(error))
+    return sentences

@@ -11,6 +11,7 @@ from typing import Any, cast
 from residua.audits.auditing import EXTRA_MEASURES, VERDICT_MEASURES
 from residua.controls.cheats import CHEATS
 from residua.controls.deceivers import DECEIVERS
+from residua.controls.hidden import hidden
 from residua.controls.impostors import impostors
 from residua.data.parsing import EMBEDDED, open_dataset, parse_forget
 from residua.data.task import ForgetTask
@@ -31,6 +32,7 @@ from residua.measure import (
 )
 from residua.models.networks import NETWORKS
 from residua.report.controls import FURTHER
+from residua.study.cells import network_of, starting_file
 from residua.study.definition import Row, Study
 from residua.study.executors import Tell, silent
 from residua.study.schedule import Finished
@@ -58,9 +60,17 @@ TENTH = "10%"
 
 
 def network_fields(
-    classes: int, shape: tuple[int, int, int], scale: Scale, network: str | None = None
+    classes: int,
+    shape: tuple[int, int, int],
+    scale: Scale,
+    network: str | None = None,
+    *,
+    starts: bool = False,
 ) -> dict[str, Any]:
-    """The network for images of this shape at this scale: the arguments of `networks.build`."""
+    """The network for images of this shape at this scale: the arguments of `networks.build`.
+
+    Where it `starts` from weights, the paper's ViT is among them.
+    """
     network = network or NETWORK
     if network not in NETWORKS:
         raise InputError(f"network {network!r} is unknown; choose one of {', '.join(NETWORKS)}")
@@ -69,18 +79,22 @@ def network_fields(
     if network != "vit":
         return fields | {"width": WIDTH[scale], "stem": stem_at(scale, side)}
     if scale == "full":
-        raise InputError(
-            "the paper's ViT starts from weights of ImageNet-21k, which a study cannot draw; make the models with "
-            "residua train --init FILE, or choose another network or scale"
-        )
+        if not starts:
+            raise InputError(
+                "the paper's ViT starts from weights of ImageNet-21k, which cannot be drawn; run its study with --init "
+                "FILE, timm:NAME or hf:NAME, or choose another network or scale"
+            )
+        return fields | {"image": side, "variant": "base", "patch": 16}
     if scale == "tiny":
         # [ours] A ViT-Ti with patches of 4 pixels has 26 times the arithmetic of this one.
         return fields | {"image": side, "variant": "micro", "patch": 7 if side % 7 == 0 else 4}
     return fields | {"image": side, "variant": "tiny", "patch": 4}
 
 
-def network_for(task: ForgetTask, scale: Scale, network: str | None = None) -> dict[str, Any]:
-    return network_fields(task.classes, task.retain.shape, scale, network)
+def network_for(
+    task: ForgetTask, scale: Scale, network: str | None = None, *, starts: bool = False
+) -> dict[str, Any]:
+    return network_fields(task.classes, task.retain.shape, scale, network, starts=starts)
 
 
 def at_scale(label: str, scale: Scale, task: ForgetTask, network: str = NETWORK) -> Unlearner:
@@ -160,7 +174,9 @@ class NamedCurve(InformationCurve):
         ratio = "" if self.ratio == "all" else slug(self.ratio.replace("%", " percent").replace(":", "-"))
         blocks = "" if self.last is None else f"{self.last}-blocks"
         protocol = "paper" if self.protocol == "paper" else ""
-        return "-".join(["information", *([part for part in (protocol, ratio, blocks) if part] or ["all"])])
+        epochs = f"{self.epochs}-epochs" if self.epochs != InformationCurve.epochs else ""
+        parts = [part for part in (protocol, ratio, blocks, epochs) if part]
+        return "-".join(["information", *(parts or ["all"])])
 
 
 # What a built-in study forgets unless it is told. [ours] The paper does not say which class, nor which five of ImageNet.
@@ -209,16 +225,23 @@ class Preset:
         forget: str | None = None,
         network: str | None = None,
         tell: Tell = silent,
+        init: str | Path | None = None,
     ) -> Study:
         if self.network and network and network != self.network:
             raise InputError(
                 f"the study {self.name} is one of {self.network}, not of {network}; leave --network out"
             )
-        task = self.task(data, forget, tell)
         name = self.network or network or NETWORK
+        task = self.task(data, forget, tell)
+        if init is None:
+            fields = self.network_of(task, name)
+        else:
+            fields = network_for(task, self.scale, name, starts=True) | {"init": starting_file(init)}
+            for note in network_of(fields).notes:  # weights that do not fit are found now
+                tell(f"note: {note}")
         return Study(
             tasks={task.dataset: task},
-            networks={name: self.network_of(task, name)},
+            networks={name: fields},
             pretraining=self.pretraining(),
             methods=self.methods,
             measures=self.measures(name),
@@ -396,7 +419,10 @@ def _rows(task: ForgetTask, scale: Scale, references: int, network: str) -> list
         _named(made["Random"]),
         _named(made["HD"]),
         *map(_named, (*CHEATS.values(), *DECEIVERS)),
-        *(Row(each.label, each, beside=FURTHER) for each in impostors(retrain.pretraining)),
+        *(
+            Row(each.label, each, beside=FURTHER)
+            for each in (*impostors(retrain.pretraining), *hidden(retrain.pretraining))
+        ),
         _named(made["FT"]),
         Row("Weak COLA", weak),
     ]

@@ -40,6 +40,7 @@ from residua.models.classifier import Classifier, weights_digest
 from residua.npz import read_npz
 from residua.record import software
 from residua.study.executors import Tell, silent
+from residua.text import from_json
 
 # The folders of a store: hexadecimal digits of the names in them, and the ending.
 PARTS = {
@@ -136,7 +137,7 @@ class LostModel(InputError):
 
 def key_of(kind: str, inputs: Mapping[str, Any]) -> str:
     """The key of a cell: a hash of its kind and inputs."""
-    return _hash({"kind": kind, "inputs": inputs})[:32]
+    return hash_of({"kind": kind, "inputs": inputs})[:32]
 
 
 class Store:
@@ -153,9 +154,9 @@ class Store:
         try:
             if not stat.S_ISREG(path.lstat().st_mode):
                 raise ValueError("it is not a regular file")
-            body = json.loads(read_bytes(path, "a cell", "text"))
+            body = from_json(read_bytes(path, "a cell", "text"))
             claimed = body.pop("sha256")
-            if claimed != _hash(body):
+            if claimed != hash_of(body):
                 raise ValueError("its content does not match its hash")
             result = Result(**body)
             if result.key != key or key_of(result.kind, result.inputs) != key:
@@ -163,12 +164,12 @@ class Store:
         except FileNotFoundError:
             return None
         except (ValueError, TypeError, KeyError, AttributeError, ValidationError, RecursionError) as error:
-            self._set_aside(path, str(error).splitlines()[0])
+            self.set_aside(path, str(error).splitlines()[0])
             return None
         except OSError as error:
             raise StoreFault(f"{path} cannot be read ({error.strerror}); check the folder") from error
         if result.arrays is not None and not _is_regular(file_of(self.folder, "arrays", result.arrays)):
-            self._set_aside(path, "its arrays are missing")
+            self.set_aside(path, "its arrays are missing")
             return None
         return result
 
@@ -179,7 +180,7 @@ class Store:
             path = file_of(self.folder, "arrays", result.arrays or "")
             self._write(path, lambda part: _write_arrays(part, arrays))
         body = json.loads(result.model_dump_json())
-        text = json.dumps(body | {"sha256": _hash(body)}, indent=1, ensure_ascii=False) + "\n"
+        text = json.dumps(body | {"sha256": hash_of(body)}, indent=1, ensure_ascii=False) + "\n"
         check(f"the cell {result.name}", "text", len(text.encode()))
         path = file_of(self.folder, "cells", result.key)
         self._write(path, lambda part: part.write_text(text, encoding="utf-8"))
@@ -197,8 +198,8 @@ class Store:
             if _arrays_hash(arrays) != result.arrays:
                 raise InputError("its content does not match its name")
         except (InputError, OSError) as error:
-            self._set_aside(path, str(error))
-            self._set_aside(file_of(self.folder, "cells", result.key), "its arrays are damaged")
+            self.set_aside(path, str(error))
+            self.set_aside(file_of(self.folder, "cells", result.key), "its arrays are damaged")
             raise InputError(f"the arrays of {result.name} are damaged; run the study again") from error
         return arrays
 
@@ -215,7 +216,7 @@ class Store:
         path = file_of(self.folder, "partial", key)
         for phase in path.parent.glob(f"{key}*"):
             if not _is_regular(phase):
-                self._set_aside(phase, "it is not a regular file")
+                self.set_aside(phase, "it is not a regular file")
         return path
 
     def has_model(self, weights: str) -> bool:
@@ -231,7 +232,7 @@ class Store:
             if weights_digest(model) != weights:
                 raise InputError("its weights do not match its name")
         except InputError as error:
-            self._set_aside(path, str(error))
+            self.set_aside(path, str(error))
             raise LostModel(weights) from error
         return model
 
@@ -245,7 +246,7 @@ class Store:
         paths = sorted(own_folder(self.folder, "cells").glob("[!.]*.json"))
         for path in paths:
             if not is_name("cells", path.stem):
-                self._set_aside(path, "its name is not the key of a cell")
+                self.set_aside(path, "its name is not the key of a cell")
         names = [path.stem for path in paths if is_name("cells", path.stem)]
         whole = [result for name in names if (result := self.get(name)) is not None]
         yield from sorted(whole, key=lambda result: result.made)
@@ -270,7 +271,8 @@ class Store:
             self.tell = tell
         return list(dict.fromkeys(sentences))  # several cells may share a model
 
-    def _set_aside(self, path: Path, why: str) -> None:
+    def set_aside(self, path: Path, why: str) -> None:
+        """Report a damaged file, and move it to `damaged/` if this store repairs."""
         if not os.path.lexists(path):
             return  # there is nothing, or somebody else was quicker
         if not self.repairs:
@@ -295,7 +297,8 @@ class Store:
             raise StoreFault(str(error)) from error
 
 
-def _hash(body: Any) -> str:
+def hash_of(body: Any) -> str:
+    """The hash of plain values, whatever the order of their names."""
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Keeping: a long training saves its state, and resumes from it bit-identically.
+"""Keeping: a long training saves its state, and resumes from it: on a CPU bit-identically, on a GPU up to its sums.
 
 Trainings inside `kept_at(path)` do so by themselves: every few minutes, at the end of an epoch, model,
 optimizer, random state and history are written to a safetensors file; the next run inside the same path begins after
@@ -27,6 +27,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from residua.files import write_atomically
+from residua.text import from_json
 
 # Seconds between two writes: a crash costs no more than these.
 EVERY = 120.0
@@ -43,11 +44,13 @@ class Keeper:
     every: float = EVERY
     _last: float = field(default_factory=time.monotonic)
 
-    def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> list[float]:
+    def restore(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler
+    ) -> list[float]:
         """Put everything back as it was after the last kept epoch; the losses so far. Nothing where nothing was kept."""
         try:
             with safe_open(self.path, framework="pt") as file:
-                state = json.loads((file.metadata() or {})[KEY])
+                state = from_json((file.metadata() or {})[KEY])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}
             own = _under("model.", tensors)
             if _shapes(own) != _shapes(model.state_dict()):
@@ -68,11 +71,14 @@ class Keeper:
         gpus = [state for name, state in sorted(tensors.items()) if name.startswith("random.")]
         if gpus and len(gpus) == torch.cuda.device_count():
             torch.cuda.set_rng_state_all(gpus)
+        if state.get("scaler") and scaler.is_enabled():
+            scaler.load_state_dict(state["scaler"])
         return [float(loss) for loss in state["history"]]
 
     def keep(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, history: list[float], *, end: bool
-    ) -> None:
+        self, model: nn.Module, optimizer: torch.optim.Optimizer, history: list[float],
+        scaler: torch.amp.GradScaler, *, end: bool,
+    ) -> None:  # fmt: skip
         """Write the state down, if the last time is long enough ago; at the end of a phase a moment is."""
         if time.monotonic() - self._last < self.every * (MOMENT if end else 1.0):
             return
@@ -84,7 +90,7 @@ class Keeper:
         tensors["random"] = torch.get_rng_state()
         if torch.cuda.is_initialized():
             tensors |= {f"random.{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
-        about = {KEY: json.dumps({"history": history})}
+        about = {KEY: json.dumps({"history": history, "scaler": scaler.state_dict()})}
         write_atomically(self.path, lambda part: save_file(tensors, part, metadata=about))
         self._last = time.monotonic()
 

@@ -25,6 +25,7 @@ from residua.device import (
 )
 from residua.errors import Diverged, InputError
 from residua.models.classifier import keep_frozen
+from residua.training import distributed
 from residua.training.keeping import Keeper
 from residua.training.optimizers import SGD, Adam
 from residua.training.settings import OptimizerName, Schedule
@@ -84,6 +85,25 @@ def unwatched() -> Iterator[None]:
         yield
     finally:
         _watchers.reset(token)
+
+
+_pieces: ContextVar[int] = ContextVar("pieces", default=1)
+
+
+@contextlib.contextmanager
+def accumulating(pieces: int) -> Iterator[None]:
+    """Trainings in the body that minimise the cross-entropy pass over each batch in so many pieces, for less memory.
+
+    The step is that of the whole batch, up to rounding, but BatchNorm sees a piece at a time. Other losses, which may
+    compare the samples of a batch, are given whole batches.
+    """
+    if pieces < 1:
+        raise InputError(f"a batch cannot have {pieces} pieces, expected 1 or more")
+    token = _pieces.set(pieces)
+    try:
+        yield
+    finally:
+        _pieces.reset(token)
 
 
 @contextlib.contextmanager
@@ -195,17 +215,19 @@ def descend(
     course = schedule if callable(schedule) else partial(rate, schedule, warmup=warmup, epochs=epochs)
     base_rates = [group["lr"] for group in optimizer.param_groups]
     device, steps = next(model.parameters()).device, len(batches)
-    history = keep.restore(model, optimizer) if keep else []
+    scaler = torch.amp.GradScaler(device.type, enabled=resolve_precision(precision, device) is torch.float16)
+    history = keep.restore(model, optimizer, scaler) if keep else []
+    distributed.agree(model.state_dict())
     for epoch in range(len(history) + 1, epochs + 1):
         keep_frozen(model.train())
         if at_epoch:
             at_epoch(epoch)
         total = torch.zeros((), device=device)
         step, read_at, mean = 0, 0, math.nan
-        for step, batch in enumerate(batches, start=1):
+        for step, batch in enumerate(distributed.parts(batches), start=1):
             factor = course(epoch - 1 + (step - 1) / steps)
             _set_rates(optimizer, [base * factor for base in base_rates])
-            total += _step(model, batch, loss, optimizer, clip, precision)
+            total += _step(model, batch, loss, optimizer, scaler, clip, precision)
             if after_step:
                 after_step()
             if reads_loss(device, step) or step == steps:
@@ -214,8 +236,9 @@ def descend(
         if step > read_at:  # the source stopped before its announced end
             mean = _finite(float(total) / step, epoch, step, max(base_rates))
         history.append(mean)
-        if keep:
-            keep.keep(model, optimizer, history, end=epoch == epochs)
+        distributed.agree(dict(model.named_buffers()))  # each has BatchNorm's statistics of its own parts
+        if keep and distributed.leads():
+            keep.keep(model, optimizer, history, scaler, end=epoch == epochs)
     _set_rates(optimizer, base_rates)
     model.eval()
     return history
@@ -243,20 +266,37 @@ def _step(
     batch: tuple[Any, ...],
     loss: Loss,
     optimizer: torch.optim.Optimizer,
+    scaler: torch.amp.GradScaler,
     clip: float | None,
     precision: Precision,
 ) -> Tensor:
-    """One update; the loss before it."""
+    """One update; the loss before it. In float16 losses are scaled, or small gradients would vanish; see `GradScaler`."""
     optimizer.zero_grad(set_to_none=True)
     device = next(model.parameters()).device
+    total = torch.zeros((), device=device)
     with safe_kernels(model), exact_float32(resolve_precision(precision, device), device):
-        with autocast(precision, device):
-            value = loss(model, *batch)
-        value.backward()
+        for piece, weight in _in_pieces(batch, loss):
+            with autocast(precision, device):
+                value = loss(model, *piece)
+            scaler.scale(value if weight == 1 else weight * value).backward()
+            total += weight * value.detach()
+    distributed.average(optimizer, batch)
     if clip is not None:
+        scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], clip)
-    optimizer.step()
-    return value.detach()
+    scaler.step(optimizer)
+    scaler.update()
+    return total
+
+
+def _in_pieces(batch: tuple[Any, ...], loss: Loss) -> Iterator[tuple[tuple[Any, ...], float]]:
+    """The pieces of a batch, each with its fraction of the samples; see `accumulating`."""
+    pieces = min(_pieces.get(), len(batch[0])) if loss is cross_entropy else 1
+    if pieces == 1:
+        yield batch, 1.0
+        return
+    for piece in zip(*(each.tensor_split(pieces) for each in batch), strict=True):
+        yield piece, len(piece[0]) / len(batch[0])
 
 
 def reads_loss(device: torch.device, step: int) -> bool:

@@ -1,4 +1,4 @@
-"""PyTorch's SGD, Adam and AdamW without the compiler: same code, same weights, a second less to start.
+"""PyTorch's SGD and Adam without the compiler: same code, same weights, a second less to start.
 
 The methods of `torch.optim` are wrapped so that `torch.compile` may trace or skip them, and the first call of a wrapper
 imports the whole compiler (`torch._dynamo`): seconds in every process that trains anything. Nothing is compiled
@@ -29,9 +29,3 @@ class Adam(_Plain, torch.optim.Adam):
     """`torch.optim.Adam`, to the bit."""
 
     step = torch.no_grad()(unwrap(torch.optim.Adam.step))
-
-
-class AdamW(_Plain, torch.optim.AdamW):
-    """`torch.optim.AdamW`, to the bit."""
-
-    step = torch.no_grad()(unwrap(torch.optim.AdamW.step))

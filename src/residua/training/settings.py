@@ -55,10 +55,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Rate(Setting):
-    """A learning rate. The range holds every one of our recipes' and the paper's."""
+    """A learning rate. The range is that of the paper's grid; a search widens it to hold the method's own value."""
 
     least: float = 0
-    tune: tuple[float, float] | None = (1e-6, 0.2)
+    tune: tuple[float, float] | None = (1e-5, 1e-2)
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,12 @@ OptimizerName = Literal["sgd", "adam"]
 Optimizer = Annotated[
     OptimizerName, Choice("Optimizer: SGD with momentum and weight decay, or Adam without.")
 ]
-Crop = Annotated[int, Weight("Black border, in pixels, of the random crop.")]
+Crop = Annotated[
+    int,
+    Weight(
+        "Black border, in pixels, of the random crop; of large image files, any but 0 is a random resized crop."
+    ),
+]
 Flip = Annotated[bool, Choice("Random horizontal flip.")]
 
 

@@ -13,13 +13,21 @@ from residua.models.classifier import Classifier
 from residua.unlearn._traits import Traits, traits
 from residua.unlearn.anchors import Original, Random, Retrain
 from residua.unlearn.bad_teacher import BadTeacher
+from residua.unlearn.bottleneck import Bottleneck
 from residua.unlearn.boundary import BoundaryExpand, BoundaryShrink
+from residua.unlearn.class_means import ClassMeans
 from residua.unlearn.cola import Cola, ColaPlus
+from residua.unlearn.contrastive import Contrastive
+from residua.unlearn.delete import Delete
+from residua.unlearn.depth_aware import DepthAware
+from residua.unlearn.erasing_space import ErasingSpace, ErasingSpaceTrained
 from residua.unlearn.fine_tune import FineTune
 from residua.unlearn.gradient_ascent import GradientAscent, NegativeGradient
 from residua.unlearn.head_distillation import HeadDistillation
 from residua.unlearn.l1_sparse import L1Sparse
 from residua.unlearn.last_layers import CatastrophicLast, ExactLast
+from residua.unlearn.one_point import OnePoint
+from residua.unlearn.pour import Pour, PourDistilled
 from residua.unlearn.random_label import RandomLabel
 from residua.unlearn.saliency import Saliency
 from residua.unlearn.scrub import Scrub
@@ -29,18 +37,28 @@ from residua.unlearn.unsir import Unsir
 __all__ = [
     "METHODS",
     "BadTeacher",
+    "Bottleneck",
     "BoundaryExpand",
     "BoundaryShrink",
     "CatastrophicLast",
+    "ClassMeans",
     "Cola",
     "ColaPlus",
+    "Contrastive",
+    "Delete",
+    "DepthAware",
+    "ErasingSpace",
+    "ErasingSpaceTrained",
     "ExactLast",
     "FineTune",
     "GradientAscent",
     "HeadDistillation",
     "L1Sparse",
     "NegativeGradient",
+    "OnePoint",
     "Original",
+    "Pour",
+    "PourDistilled",
     "Random",
     "RandomLabel",
     "Retrain",
@@ -70,7 +88,7 @@ class Unlearner(Protocol):
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier: ...
 
 
-# The rows of the paper's tables, then those that it only cites.
+# The rows of the paper's tables, those that it only cites, and later ones that claim to reach the features.
 METHODS: tuple[Unlearner, ...] = (
     Original(),
     Retrain(),
@@ -94,6 +112,16 @@ METHODS: tuple[Unlearner, ...] = (
     SynapticDampening(),
     Unsir(),
     NegativeGradient(),
+    ErasingSpace(),
+    ErasingSpaceTrained(),
+    Pour(),
+    PourDistilled(),
+    DepthAware(),
+    OnePoint(),
+    ClassMeans(),
+    Bottleneck(),
+    Contrastive(),
+    Delete(),
 )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from residua.data.task import ForgetTask
-from residua.models.classifier import Classifier, clone, reinitialise
+from residua.models.classifier import Classifier, clone, reinitialise, restart
 from residua.training.pretraining import Pretraining
 from residua.training.settings import Setting
 
@@ -25,7 +25,8 @@ class Original:
 
 @dataclass(frozen=True)
 class Retrain:
-    """A model that never saw the forget set: Original's network, drawn again and trained on the retain set as Original was.
+    """A model that never saw the forget set: Original's network, trained on the retain set as Original was, from where
+    Original started: the weights of --init, or others drawn again.
 
     The gold standard, and the lower end of IDI (0 by definition). The head keeps an output for
     each forgotten class; nothing ever trains it.
@@ -39,9 +40,7 @@ class Retrain:
     guarded = False
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
-        # Differs from the paper: a ViT starts from drawn weights too; the paper starts its ViTs from weights that were
-        # trained on ImageNet-21K.
-        return self.pretraining(reinitialise(clone(original)), task.retain)
+        return self.pretraining(restart(clone(original)), task.retain)
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,7 @@ class BadTeacher(Trained):
     """
 
     batch: Batch = 256
-    temperature: Annotated[
-        float, Temperature("Temperature of the softmax that is matched.", tune=(0.05, 4.0))
-    ] = 1.0
+    temperature: Annotated[float, Temperature("Temperature of the softmax that is matched.")] = 1.0
     retain_share: Annotated[float, Share("Fraction of the retain set that is used.")] = 1.0
 
     label = "Bad-T"

@@ -35,9 +35,7 @@ class _Phases:
 class _TwoPhases(Descent, _Phases):
     """Fields and phases that COLA and COLA+ share."""
 
-    temperature: Annotated[
-        float, settings.Temperature("Temperature of the contrastive loss.", tune=(0.02, 0.5))
-    ] = 0.07
+    temperature: Annotated[float, settings.Temperature("Temperature of the contrastive loss.")] = 0.07
     normalise: Annotated[bool, settings.Choice("Features on the unit sphere in the contrastive loss.")] = True
     views: Annotated[int, settings.Count("Crops of each sample in a contrastive batch.", most=2)] = 1
     balanced: Annotated[

@@ -32,9 +32,7 @@ class GradientAscent(Sgd):
     forget_batch: settings.ForgetBatch = 16
     alpha: Annotated[
         float,
-        settings.Weight(
-            "Weight of the retain loss; the forget loss has 1 - alpha.", most=1, tune=(0.5, 0.9999)
-        ),
+        settings.Weight("Weight of the retain loss; the forget loss has 1 - alpha.", most=1),
     ] = 0.95
     momentum: settings.Momentum = 0.0
     weight_decay: settings.WeightDecay = 0.0

@@ -9,7 +9,7 @@ from torch import nn
 
 from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.models.classifier import Classifier, clone, freeze, reinitialise, thaw
+from residua.models.classifier import Classifier, clone, freeze, restart, thaw
 from residua.training import settings
 from residua.training.loop import rate
 from residua.unlearn._sgd import Sgd
@@ -17,7 +17,7 @@ from residua.unlearn._sgd import Sgd
 
 @dataclass(frozen=True)
 class ExactLast(Sgd):
-    """EU-k: the last k layers are drawn again and trained on the retain set; the rest stays, bit for bit.
+    """EU-k: the last k layers start again where Original's did and are trained on the retain set; the rest stays, bit for bit.
 
     A layer is a convolution or a linear map, counted from the end in the order of definition,
     shortcuts included. Norms between them learn too, but are neither counted nor drawn again. So
@@ -29,7 +29,7 @@ class ExactLast(Sgd):
 
     k: Annotated[int, settings.Count("Number of last layers that learn.")] = 5
     epochs: Annotated[int, settings.Epochs("Passes over the data.", stronger="more", tune=(1, 20))] = 14
-    lr: Annotated[float, settings.Rate("Learning rate.", stronger="more", tune=(1e-4, 1.0))] = 1e-2
+    lr: Annotated[float, settings.Rate("Learning rate.", stronger="more")] = 1e-2
     batch: settings.Batch = 64
     weight_decay: settings.WeightDecay = 5e-5
     schedule: settings.Scheduled = "restarts"
@@ -49,7 +49,7 @@ class ExactLast(Sgd):
         for part in last_layers(model, self.k):
             _thaw_own(part)
             if self.redraws and isinstance(part, nn.Conv2d | nn.Linear):
-                reinitialise(part)
+                restart(part)
         floor = self.lowest_lr / self.lr if self.lr > self.lowest_lr else 1.0
         self.descend(
             model,

@@ -33,7 +33,7 @@ class Saliency(Sgd):
     retain_batch: RetainBatch = 64
     forget_batch: ForgetBatch = 16
     labels: WrongLabels = "uniform"
-    share: Annotated[float, Share("Fraction of the weights that may move.", tune=(0.1, 1.0))] = 0.5
+    share: Annotated[float, Share("Fraction of the weights that may move.")] = 0.5
 
     label = "SALUN"
     revision = 2

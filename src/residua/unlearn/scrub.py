@@ -36,9 +36,9 @@ class Scrub(Descent):
     lr: settings.LearningRate = 5e-4
     retain_batch: settings.RetainBatch = 64
     forget_batch: settings.ForgetBatch = 256
-    alpha: Annotated[
-        float, settings.Weight("Weight of the divergence from Original on the retain set.", tune=(1e-4, 1.0))
-    ] = 1e-3
+    alpha: Annotated[float, settings.Weight("Weight of the divergence from Original on the retain set.")] = (
+        1e-3
+    )
     gamma: Annotated[float, settings.Weight("Weight of the cross-entropy on the retain set.")] = 0.99
     temperature: Annotated[float, settings.Temperature("Temperature of the softmax that is matched.")] = 4.0
     momentum: settings.Momentum = 0.9

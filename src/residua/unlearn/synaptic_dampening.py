@@ -42,12 +42,9 @@ class SynapticDampening:
             "Ratio of importances, forget set to all data, above which a weight is dampened; the square root of "
             "|D| / |forget| if not given.",
             stronger="less",
-            tune=(1.0, 100.0),
         ),
     ] = None
-    dampening: Annotated[
-        float, Weight("Factor on the weights that are dampened.", stronger="less", tune=(0.1, 1.0))
-    ] = 1.0
+    dampening: Annotated[float, Weight("Factor on the weights that are dampened.", stronger="less")] = 1.0
     samples: Annotated[int | None, Count("Training samples that estimate importance; all if not given.")] = (
         None
     )
@@ -90,7 +87,7 @@ def importance(model: Classifier, split: Split, budget: int | None = None) -> di
     # squares those of whole batches.
     per_sample = vmap(grad(loss), in_dims=(None, 0, 0))
     total = {name: torch.zeros_like(p) for name, p in weights.items()}
-    at_once = chunk(model, memory_budget() if budget is None else budget)
+    at_once = chunk(model, memory_budget(model.device) if budget is None else budget)
     for x, y in split.batches(at_once, device=model.device):
         with safe_kernels(model), sdpa_kernel(SDPBackend.MATH):  # the fused attention knows no single samples
             gradients = per_sample(weights, x, y)

@@ -266,15 +266,15 @@ class Masked(Chain):
 @pytest.mark.parametrize(
     ("make", "cuts", "sentence"),
     [
-        (Chain, ["stem", "nothing"], "no submodule 'nothing' to cut at; choose among stem, body.two, norm"),
-        (Chain, ["body.two", "stem"], "do not follow each other in the network; .* stem, body.two, norm"),
+        (Chain, ["stem", "nothing"], "no submodule 'nothing' to cut at; choose among stem, norm"),
+        (Chain, ["body.two", "stem"], "do not follow each other in the network; .* stem, norm"),
         (Chain, ["stem", "stem"], "do not follow each other"),
         (Chain, ["stem", ""], "no submodule '' to cut at"),
         (Chain, ["stem", "fc"], "after the cut fc"),
         (Chain, ["stem"], "after the cut stem weights come before .*: norm$"),
         (Chain, [], "expected a list of names"),
         (Chain, "stem", "expected a list of names"),
-        (Chain, None, "Chain is not a supported architecture; .*for example --cuts stem,body.two,norm "),
+        (Chain, None, "Chain is not a supported architecture; .*for example --cuts stem,norm "),
         (Skipping, None, "for example --cuts stem,two,three "),
         (Twice, ["body.one", "body.two"], "body.one cannot be a boundary because it runs 2 times; cut at stem, "),
         (Pair, ["one"], "one cannot be a boundary because it does not return a single tensor; cut at stem"),
@@ -444,3 +444,65 @@ def test_suggested_cuts_never_count_one_stage_twice():
     with pytest.raises(rs.InputError, match=r"for example --cuts act1,act2 "):
         rs.adopt(Staged())
     assert rs.adopt(Staged(), cuts=["act1", "act2"]).depth == 2
+
+
+class Normed(nn.Module):
+    """Norms of their own name behind each convolution."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.norm1 = nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4)
+        self.conv2, self.norm2 = nn.Conv2d(4, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.gap, self.flat, self.fc = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.fc(self.flat(self.gap(self.norm2(self.conv2(self.norm1(self.conv1(x)))))))
+
+
+def test_a_norm_ends_the_stage_that_it_follows():
+    with pytest.raises(rs.InputError, match=r"for example --cuts norm1,norm2 "):
+        rs.adopt(Normed())
+
+
+def test_one_network_has_one_hash_however_it_is_cut():
+    net = Normed()
+    whole, once = rs.adopt(net, cuts=["norm1", "norm2"]), rs.adopt(net, cuts=["norm2"])
+    assert weights_digest(whole) == weights_digest(once) == weights_digest(rs.clone(once))
+    with torch.no_grad():
+        next(whole.parameters()).add_(1)
+    assert weights_digest(whole) != weights_digest(once)
+    swapped = copy.deepcopy(net)
+    swapped.norm1.weight.data, swapped.norm1.bias.data = net.norm1.bias.data, net.norm1.weight.data
+    assert weights_digest(rs.adopt(swapped, cuts=["norm2"])) != weights_digest(once)
+
+
+class _FabricModule(nn.Module):
+    """Lightning Fabric's wrapper, by its name and the names of its parts."""
+
+    def __init__(self, net):
+        super().__init__()
+        self._forward_module = self._original_module = net
+
+    def forward(self, *given):
+        return self._forward_module(*given)
+
+
+class Around(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.inner = net
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+def test_wrappers_are_taken_off_or_named(net):
+    assert rs.adopt(_FabricModule(net)).architecture == net.architecture
+    with pytest.raises(rs.InputError, match=r"pass its \.inner"):
+        rs.adopt(Around(Chain()))
+
+
+def test_a_size_that_the_network_does_not_take_is_told_as_an_option():
+    net = nn.Sequential(nn.Conv2d(1, 2, 32), nn.Flatten(), nn.Linear(2, 3), nn.Linear(3, 3))
+    with pytest.raises(rs.InputError, match="--size 32"):
+        rs.adopt(net, example=torch.randn(2, 1, 28, 28))

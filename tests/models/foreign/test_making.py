@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -74,3 +77,25 @@ def test_a_librarys_network_starts_from_its_own_names(timm, tmp_path):
     model = make(words, classes=3, start=tmp_path / "w.pth", **shape)
     assert torch.equal(model.blocks[0][0].weight, net.stem[0].weight)
     assert model.architecture["classes"] == 3
+
+
+def test_networks_that_help_texts_name_can_be_built(timm):
+    pages = Path(__file__).parents[3] / "docs"
+    words = {
+        each
+        for name in ("commands.md", "models.md")
+        for each in re.findall(r"timm:[\w=.,]*\w", (pages / name).read_text())
+    }
+    assert len(words) > 1
+    for each in words:
+        assert make(each, classes=3, channels=3, image=(32, 32)).depth > 1, each
+
+
+def test_an_adopted_vit_with_other_arguments_is_saved_and_opened(timm, tmp_path):
+    net = timm.create_model("vit_tiny_patch16_224", img_size=32, patch_size=8, embed_dim=24, depth=2, num_heads=3,
+                            num_classes=5, global_pool="avg")  # fmt: skip
+    rs.save(rs.adopt(net), tmp_path / "vit.safetensors")
+    again = rs.load(tmp_path / "vit.safetensors")
+    x = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(again(x), net.eval()(x), atol=1e-5, rtol=0)

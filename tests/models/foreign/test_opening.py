@@ -275,10 +275,10 @@ REFUSED = {
     "code beside weights": ("m.pt", lambda w, p: torch.save(w | {"a": Bomb()}, p), r"holds more than weights \(posix.system\)"),
     "a pickle as safetensors": ("m.safetensors", lambda w, p: p.write_bytes(pickle.dumps(Bomb())), "not a readable safetensors"),
     "a pickle under another name": ("m.weights", lambda w, p: p.write_bytes(pickle.dumps(Bomb())), "is damaged or holds more than weights"),
-    "zip bomb": ("m.pt", zip_bomb, "would unpack into"),
+    "zip bomb": ("m.pt", zip_bomb, "is packed, which torch.save never does"),
     "pickle bomb": ("m.pt", lambda w, p: torch.save(w | {"a": Filling()}, p), "bytearray"),
     "older pickle bomb": ("m.pt", lambda w, p: p.write_bytes(pickle.dumps(Filling(), 2)), "bytearray"),
-    "view bomb": ("m.pt", expanded, r"fc.weight is \(1000000, 1000000\), expected \(10, 4\)"),
+    "view bomb": ("m.pt", expanded, "does not hold the 1000000000000 numbers that it says fc.weight has"),
     "other shapes": ("m.pt", changed(**{"fc.weight": torch.zeros(10, 5)}), r"fc.weight is \(10, 5\), expected \(10, 4\)"),
     "a missing name": ("m.pt", changed(**{"fc.bias": None}), r"fc.bias is missing, expected \(10,\)"),
     "a name too many": ("m.pt", changed(aux=torch.zeros(2)), r"aux is \(2,\), expected no such tensor"),
@@ -290,13 +290,13 @@ REFUSED = {
     "NaN in statistics": ("m.pt", changed(**{"stem.1.running_var": torch.full((3,), NAN)}), "NaN or infinite weights in stem.1.running_var"),
     "whole numbers": ("m.pt", changed(**{"fc.bias": torch.zeros(10, dtype=torch.int64)}), "fc.bias as torch.int64"),
     "complex": ("m.pt", changed(**{"fc.bias": torch.zeros(10, dtype=torch.complex64)}), "fc.bias as torch.complex64"),
-    "sparse": ("m.pt", changed(**{"fc.weight": torch.zeros(10, 4).to_sparse()}), "fc.weight as torch.float32 torch.sparse_coo"),
-    "no memory": ("m.pt", changed(**{"fc.weight": torch.zeros(10, 4, device="meta")}), "fc.weight as"),
-    "a list": ("m.pt", lambda w, p: torch.save(list(w.values()), p), "holds no weights by name"),
-    "a number": ("m.pt", lambda w, p: torch.save(3, p), "holds no weights by name"),
-    "nothing": ("m.pt", lambda w, p: torch.save({}, p), "holds no weights by name"),
-    "an optimizer": ("m.pt", lambda w, p: torch.save({"optimizer": {"lr": 1.0}, "epoch": 3}, p), "holds no weights by name"),
-    "numbers as names": ("m.pt", lambda w, p: torch.save(dict(enumerate(w.values())), p), "holds no weights by name"),
+    "sparse": ("m.pt", changed(**{"fc.weight": torch.zeros(10, 4).to_sparse()}), "holds no plain tensors by name"),
+    "no memory": ("m.pt", changed(**{"fc.weight": torch.zeros(10, 4, device="meta")}), "holds no plain tensors by name"),
+    "a list": ("m.pt", lambda w, p: torch.save(list(w.values()), p), "holds no plain tensors by name"),
+    "a number": ("m.pt", lambda w, p: torch.save(3, p), "holds no plain tensors by name"),
+    "nothing": ("m.pt", lambda w, p: torch.save({}, p), "holds no plain tensors by name"),
+    "an optimizer": ("m.pt", lambda w, p: torch.save({"optimizer": {"lr": 1.0}, "epoch": 3}, p), "holds no plain tensors by name"),
+    "numbers as names": ("m.pt", lambda w, p: torch.save(dict(enumerate(w.values())), p), "holds no plain tensors by name"),
 }  # fmt: skip
 
 
@@ -349,7 +349,7 @@ def test_a_strangers_file_is_refused_in_one_sentence_and_never_run(here, own, ca
 
 def test_trust_and_nothing_else_opens_a_pickle(here, own, capsys):
     torch.save(own.state_dict() | {"a": Bomb()}, here / "m.pt")
-    with pytest.raises(rs.InputError, match="holds no weights by name"):
+    with pytest.raises(rs.InputError, match="holds no plain tensors by name"):
         rs.open_model(here / "m.pt", Own, cuts=CUTS, trust=True, **FACTS)
     assert (here / "executed").exists()
     capsys.readouterr()
@@ -447,7 +447,7 @@ def test_a_file_whose_metadata_are_no_sense_bears_no_name(here, own, words):
 def test_weights_that_only_say_how_large_they_are_are_refused(here):
     weights = rs.models.resnet18(width=1, classes=10, channels=1).state_dict()
     torch.save(weights | {"head.weight": torch.zeros(1).expand(10**18, 8)}, here / "m.pt")
-    with pytest.raises(rs.InputError, match="resnet18 cannot be built"):
+    with pytest.raises(rs.InputError, match="does not hold the 8000000000000000000 numbers"):
         rs.open_model(here / "m.pt", "resnet18")
 
 
@@ -472,9 +472,9 @@ def test_this_folder_is_importable_only_where_its_code_is_asked_for(here, own, m
     monkeypatch.setattr(strangers, "_assembled", looking(strangers._assembled))
     torch.save(own.state_dict(), here / "m.pt")
     for words, expected in (
-        ({"network": Own}, [False, False]),
+        ({"network": Own}, [False]),
         ({"network": Own, "trust": True}, [True, True]),
-        ({"network": "own_networks:Own"}, [False, True]),
+        ({"network": "own_networks:Own"}, [True]),
     ):
         seen.clear()
         rs.open_model(here / "m.pt", **words, cuts=CUTS, **FACTS)

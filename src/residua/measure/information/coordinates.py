@@ -14,14 +14,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from residua.measure._outputs import ENOUGH
+
 # Directions whose variance is below this share of the largest are rounding errors of float32.
 FLOOR = 1e-12
 # The weights of far rows fall faster with every round; outliers of any size are gone after a few.
 ROUNDS = 12
-# Rows that estimate mean and covariance: of maps every place is a row, and there are millions.
-ENOUGH = 50_000
 # Beyond so many times the typical distance from the centre nothing is learned, and one outlier rules.
 FAR = 5.0
+CHUNK = 2048  # rows whose products are added up in single precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,11 @@ class Coordinates:
     mean: Tensor
     axes: Tensor
     radius: float
+
+    def on(self, device: torch.device) -> Coordinates:
+        """The same in float32 on this device, for batches there."""
+        mean, axes = (each.to(device, torch.float32) for each in (self.mean, self.axes))
+        return Coordinates(mean, axes, self.radius)
 
     def __call__(self, z: Tensor) -> Tensor:
         turned = (z - self.mean.to(z)) @ self.axes.to(z)
@@ -52,14 +58,14 @@ def canonical(z: Tensor) -> Coordinates:
     scale = torch.where(scale > 0, 1 / scale.clamp_min(1e-300), torch.zeros_like(scale))
     centre = rows.mean(0)
     rows = (rows - centre) * scale
-    mean, whiten = _whitening(rows)
-    white = (rows - mean) @ whiten
+    mean, whiten, white = _whitening(rows)
     length = white.square().sum(1)
     radius = FAR * float(length.median().sqrt())
     white *= (radius / length.sqrt().clamp_min(radius))[:, None]
     turn = torch.linalg.eigh(gram(white * white.norm(dim=1, keepdim=True)) / len(white))[1].flip(1)
-    turned = white @ turn
-    turn *= torch.where((turned**3).mean(0) < 0, -1.0, 1.0)
+    # Single precision is enough for the sign of a third moment.
+    cubes = [(part.float() @ turn.float()).pow(3).sum(0, dtype=torch.float64) for part in white.split(CHUNK)]
+    turn *= torch.where(torch.stack(cubes).sum(0) < 0, -1.0, 1.0)
     axes = torch.zeros(z.shape[-1], z.shape[-1], dtype=torch.float64)
     axes[:, : turn.shape[1]] = scale[:, None] * (whiten @ turn)
     mean = centre + torch.where(scale > 0, mean / scale.clamp_min(1e-300), torch.zeros_like(mean))
@@ -67,9 +73,15 @@ def canonical(z: Tensor) -> Coordinates:
 
 
 def gram(rows: Tensor) -> Tensor:
-    """rows^T rows. NumPy sees that the product is symmetric and computes half of it."""
-    matrix = rows.numpy()
-    return torch.from_numpy(matrix.T @ matrix)
+    """rows^T rows in double precision; products of rows in single precision are in theirs, and so are short sums of them.
+
+    NumPy sees that the product is symmetric and computes half of it.
+    """
+    parts = [rows] if rows.dtype == torch.float64 else rows.split(CHUNK)
+    total = torch.zeros(rows.shape[1], rows.shape[1], dtype=torch.float64)
+    for matrix in (part.numpy() for part in parts):
+        total += torch.from_numpy(matrix.T @ matrix)
+    return total
 
 
 def _sample(rows: Tensor) -> Tensor:
@@ -77,8 +89,8 @@ def _sample(rows: Tensor) -> Tensor:
     return rows[:: math.ceil(len(rows) / ENOUGH)]
 
 
-def _whitening(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Robust mean (d), and the matrix (d, rank) that takes the robust covariance to 1."""
+def _whitening(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Robust mean (d), the matrix (d, rank) that takes the robust covariance to 1, and the rows that it makes white."""
     weights = torch.ones(len(rows), dtype=torch.float64)
     for _ in range(ROUNDS):
         mean = (weights @ rows) / weights.sum()
@@ -86,9 +98,10 @@ def _whitening(rows: Tensor) -> tuple[Tensor, Tensor]:
         variance, axes = torch.linalg.eigh(gram(centred * weights.sqrt()[:, None]) / weights.sum())
         kept = variance > FLOOR * variance[-1].clamp_min(1e-300)
         whiten = axes[:, kept] / variance[kept].sqrt()
-        distance = (centred @ whiten).square().sum(1)
+        white = centred @ whiten
+        distance = white.square().sum(1)
         typical = 3 * float(distance.median().clamp_min(1e-300))
         before, weights = weights, (typical / distance.clamp_min(typical)).square()
         if float((weights / before).min()) > 0.5:
             break
-    return mean, whiten
+    return mean, whiten, white

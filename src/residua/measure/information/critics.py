@@ -17,7 +17,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from residua.measure.information.coordinates import gram
-from residua.training.optimizers import AdamW
 
 # How much of a label's own covariance is replaced by the common one.
 SHRINKAGES = (0.2, 0.7)
@@ -33,46 +32,99 @@ def quadratic_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -
         s_c(z) = -1/2 (z - m_c)^T S_c^-1 (z - m_c) - 1/2 log det S_c,   S_c = (1 - a) C_c + a C
 
     with C_c the label's covariance, C the common one and a the shrinkage. It sees labels that differ in scale, or in how two
-    directions go together, such as a component whose sign was scrambled while the sign was kept elsewhere.
+    directions go together, such as a component whose sign was scrambled while the sign was kept elsewhere. Of many samples
+    products are in single precision.
     """
-    z, read = fit.double(), read.double()
+    # Where there are few samples, little but the floor keeps a covariance from being singular.
+    many = len(fit) > 2 * fit.shape[1]
+    kind = torch.float32 if many else torch.float64
+    z, read = fit.to(kind), read.to(kind)
     counts = torch.bincount(labels, minlength=len(prior)).double()
-    means = torch.zeros(len(prior), z.shape[1], dtype=torch.float64).index_add_(0, labels, z)
-    means /= counts[:, None].clamp_min(1)
+    means = torch.zeros(len(prior), z.shape[1], dtype=torch.float64).index_add_(0, labels, z.double())
+    means = (means / counts[:, None].clamp_min(1)).to(kind)
     inside = z - means[labels]
-    scatter = [gram(inside[labels == c]) for c in range(len(prior))]
-    common = torch.stack(scatter).sum(0) / len(z)
-    own = [matrix / count for matrix, count in zip(scatter, counts.clamp_min(1), strict=True)]
-    scores = read.new_empty(len(SHRINKAGES), len(read), len(prior))
-    floor = 1e-6 * torch.eye(z.shape[1], dtype=torch.float64)
-    for row, shrinkage in enumerate(SHRINKAGES):
-        for c, covariance in enumerate(own):
-            root = torch.linalg.cholesky((1 - shrinkage) * covariance + shrinkage * common + floor)
-            x = torch.linalg.solve_triangular(root, (read - means[c]).T, upper=False)
-            scores[row, :, c] = -0.5 * x.square().sum(0) - root.diagonal().log().sum()
+    rare = counts < (z.shape[1] / 2 if many else 0)
+    scatter = {int(c): gram(inside[labels == c]) for c in (~rare).nonzero()[:, 0]}
+    common = sum(scatter.values(), gram(inside[rare[labels]])) / len(z)
+    scores = torch.empty(len(SHRINKAGES), len(read), len(prior), dtype=torch.float64)
+    if bool(rare.any()):
+        _rare_scores(scores, common, inside, labels, means, read, rare)
+    for c, matrix in scatter.items():
+        matrix /= counts[c].clamp_min(1)
+        for row, shrinkage in enumerate(SHRINKAGES):
+            root = _root(torch.lerp(matrix, common, shrinkage))
+            x = torch.linalg.solve_triangular(root.to(kind), (read - means[c]).T, upper=False)
+            scores[row, :, c] = -0.5 * x.square_().sum(0, dtype=torch.float64) - root.diagonal().log().sum()
     centred = scores - scores.mean(2, keepdim=True)
     return TAIL * torch.asinh(centred / TAIL)
+
+
+def _root(covariance: Tensor) -> Tensor:
+    """The Cholesky factor, with a floor for directions without variance."""
+    covariance.diagonal().add_(1e-6)
+    return torch.linalg.cholesky(covariance)
+
+
+def _rare_scores(
+    scores: Tensor, common: Tensor, inside: Tensor, labels: Tensor, means: Tensor, read: Tensor, rare: Tensor
+) -> None:
+    """Fill in the scores of labels with fewer samples than directions, whose covariance has few directions of its own.
+
+    In coordinates where C is the identity, with e and V the eigenvalues and eigenvectors of C_c, S_c is a + (1 - a) e along V
+    and a elsewhere: one product with V serves every shrinkage a.
+    """
+    root = _root(common.clone())
+    inside, means, read = (
+        torch.linalg.solve_triangular(root.float(), rows.T, upper=False).T for rows in (inside, means, read)
+    )
+    log_det = 2 * root.diagonal().log().sum()
+    for c in rare.nonzero()[:, 0]:
+        own = inside[labels == c]
+        values, turn = torch.linalg.eigh((own @ own.T).double() / max(len(own), 1))
+        values, turn = values[values > 1e-5], turn[:, values > 1e-5]
+        axes = own.T @ (turn / (values * max(len(own), 1)).sqrt()).float()
+        x = read - means[c]
+        along, length = (x @ axes).square_().double(), x.square_().sum(1, dtype=torch.float64)
+        for row, a in enumerate(SHRINKAGES):
+            variance = a + (1 - a) * values
+            distance = along @ (1 / variance - 1 / a) + length / a
+            free = (len(root) - len(values)) * math.log(a)
+            scores[row, :, c] = -0.5 * (distance + variance.log().sum() + free + log_det)
 
 
 def perceptron_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -> Tensor:
     """Scores (1, n, |Y|) on `read` of a two-layer perceptron fitted on `fit`: what neither a line nor a cloud sees."""
     fit, read, log_prior = fit.float(), read.float(), prior.float().log()
     net = nn.Sequential(nn.Linear(fit.shape[1], WIDTH), nn.ReLU(), nn.Linear(WIDTH, len(prior)))
-    optimizer = AdamW(net.parameters(), lr=4e-3, weight_decay=1e-2)
+    values, slope = _flattened(net)
+    mean, square = torch.zeros_like(values), torch.zeros_like(values)
     batches = max(1, len(fit) // BATCH)
     total = min(max(EPOCHS * batches, FEWEST_STEPS), MOST_STEPS)
     for step in range(total):
         if step % batches == 0:
             order = torch.randperm(len(fit))
         chosen = order[(step % batches) * BATCH : (step % batches + 1) * BATCH]
-        for group in optimizer.param_groups:
-            group["lr"] = 4e-3 * (1 + math.cos(math.pi * step / total)) / 2
-        loss = F.cross_entropy(net(fit[chosen]) + log_prior, labels[chosen])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        slope.zero_()
+        F.cross_entropy(net(fit[chosen]) + log_prior, labels[chosen]).backward()
+        # A step of AdamW. PyTorch's own takes longer than the products where there are few features.
+        lr = 4e-3 * (1 + math.cos(math.pi * step / total)) / 2
+        values.mul_(1 - lr * 1e-2)
+        mean.lerp_(slope, 1 - 0.9)
+        square.mul_(0.999).addcmul_(slope, slope, value=1 - 0.999)
+        root = (square.sqrt() / (1 - 0.999 ** (step + 1)) ** 0.5).add_(1e-8)
+        values.addcdiv_(mean, root, value=-lr / (1 - 0.9 ** (step + 1)))
     with torch.no_grad():
         return net(read).double()[None]
+
+
+def _flattened(net: nn.Module) -> tuple[Tensor, Tensor]:
+    """All weights and all gradients, each as one vector that the net's own are parts of."""
+    values = nn.utils.parameters_to_vector(net.parameters()).detach()
+    slope = torch.zeros_like(values)
+    sizes = [p.numel() for p in net.parameters()]
+    for p, value, gradient in zip(net.parameters(), values.split(sizes), slope.split(sizes), strict=True):
+        p.data, p.grad = value.view_as(p), gradient.view_as(p)
+    return values, slope
 
 
 def cloud_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -> Tensor:
@@ -90,7 +142,7 @@ def cloud_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -> Te
     grand = z.mean(0)
     means = torch.zeros(len(prior), z.shape[1], dtype=torch.float64).index_add_(0, labels, z - grand) / counts
     inside = z - grand - means[labels]
-    within = gram(inside) / max(len(z) - len(prior), 1)
+    within = gram(inside.float()) / max(len(z) - len(prior), 1)
     spread, axes = torch.linalg.eigh(within)
     whiten = axes / spread.clamp_min(1e-6 * float(spread.max()) + 1e-12).sqrt()
     centred = means @ whiten

@@ -50,6 +50,14 @@ class InformationCurve:
     `protocol="paper"` is the critic as the paper describes it, read on its fitting data.
     """
 
+    # Differs from the paper: the estimator, the largest departure of all (`protocol="paper"` is the paper's). Critics are read on
+    # folds that they were not fitted on, the paper's on their fitting data; families of critics are stacked, the paper
+    # has network critics alone; features are put into coordinates of their own; scores of later blocks are handed down to
+    # earlier ones, so that no curve rises and Original's blocks read nearly alike, and IDI by the number of blocks agrees
+    # with the paper's in part by construction; in random forgetting critics are fitted on retained samples too.
+    # Differs from the paper: the intermediate accuracy is that of these critics on unseen samples; the paper's is the training
+    # accuracy of a network fitted by cross-entropy.
+
     last: Annotated[
         int | None, Count("How many of the last blocks; by default 2, and 3 of ResNet-50 and ViT.")
     ] = None

@@ -10,6 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from residua.measure._outputs import Stored, rows, vectors
 from residua.measure.information.coordinates import canonical
 from residua.measure.information.families import half_of, pooled_scores, read_family
 from residua.measure.information.network import ADDED, Course, Data, Fitting, fit_network
@@ -55,7 +56,7 @@ class Fits:
 
 def fit_blocks(
     model: Classifier,
-    stored: Mapping[int, Tensor],
+    stored: Mapping[int, Stored],
     asked: Samples,
     parts: tuple[str, ...],
     how: Fitting,
@@ -76,7 +77,7 @@ def fit_blocks(
         own = ("linear", *pooled_parts) if block not in network and "network" in parts else pooled_parts
         if not own:
             continue
-        vector = z if z.ndim == 2 else z.flatten(1, -2).mean(1)
+        vector = vectors(z)
         coordinates = canonical(vector)
         vector = coordinates(vector)
         for fold in range(asked.folds):
@@ -89,12 +90,14 @@ def fit_blocks(
     what += ", ".join(str(block) for block in sorted(stored))
     tell(what)
     linear_last = model.depth if "network" in parts else None
-    pieces = each(tasks, on=model.device.type, begin=lambda some: tell(what, some.start / total))
+    # Critics on pooled features compute on the CPU, wherever the model is.
+    pieces = each(tasks, on="cpu", begin=lambda some: tell(what, some.start / total))
     known = _known(_assembled(pieces, asked, linear_last), asked, prior) if pooled_parts else {}
     tasks = []
     late: list[tuple[int, Callable[[Course], Piece]]] = []
     for block in sorted(network):
-        data = Data(stored[block], asked.y, canonical(stored[block]), model.device)
+        coordinates = canonical(rows(stored[block])).on(model.device)
+        data = Data(stored[block], asked.y, coordinates, model.device)
         for half in range(HALVES):
             inside, outside = asked.inside(half, halves=True), asked.outside(half, halves=True)
             where = (inside, outside, outside[counts[outside]])

@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from residua.measure.information.coordinates import gram
+
 # Strengths of the penalty (ridge / 2) |w|^2, from strong to weak; the stack chooses among them.
 RIDGES = (1e-1, 1e-2, 1e-3, 1e-5)
 # With at most so many features, a Newton step costs less than the gradients that it saves.
@@ -54,6 +56,7 @@ def _newton(z: Tensor, y: Tensor, log_prior: Tensor) -> Tensor:
     n, d = z.shape
     target = y.double()
     offset = float(log_prior[1] - log_prior[0])
+    rough = z.float()  # enough for the Hessian, which only says where to go
     w = torch.zeros(d, dtype=torch.float64)
     penalty = torch.zeros(d, dtype=torch.float64)
 
@@ -68,7 +71,8 @@ def _newton(z: Tensor, y: Tensor, log_prior: Tensor) -> Tensor:
         for _ in range(50):
             p = torch.sigmoid(z @ w + offset)
             gradient = z.T @ (p - target) / n + penalty * w
-            hessian = (z.T * (p * (1 - p) / n).clamp_min(1e-9)) @ z + torch.diag(penalty)
+            weights = (p * (1 - p) / n).clamp_min(1e-9).sqrt().float()
+            hessian = gram(rough * weights[:, None]) + torch.diag(penalty)
             hessian.diagonal().add_(1e-10)
             step = torch.linalg.solve(hessian, gradient)
             if float(step @ gradient) < 1e-10:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from residua.measure._outputs import as_input
+from residua.measure._outputs import Stored, as_input
 from residua.measure.information.coordinates import Coordinates
 from residua.measure.information.families import best_weights, combine, log_ratio
 from residua.measure.information.samples import entropy
@@ -41,7 +41,7 @@ class NetworkCritic(nn.Module):
 class Data:
     """Stored features of a block (N, ..., channels) with their labels, batch by batch in canonical coordinates."""
 
-    z: Tensor
+    z: Stored
     y: Tensor
     coordinates: Coordinates | None
     device: torch.device

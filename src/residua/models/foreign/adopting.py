@@ -26,7 +26,12 @@ __all__ = ["adopt", "logits_of"]
 TOLERANCE = 1e-5
 SIDES = (32, 28, 64, 224, 8)
 # Wrappers of networks, and the name under which each holds its network.
-WRAPPERS = {"DataParallel": "module", "DistributedDataParallel": "module", "OptimizedModule": "_orig_mod"}
+WRAPPERS = {
+    "DataParallel": "module",
+    "DistributedDataParallel": "module",
+    "OptimizedModule": "_orig_mod",
+    "_FabricModule": "_original_module",
+}
 
 
 def adopt(module: nn.Module, cuts: Sequence[str] | None = None, example: Tensor | None = None) -> Classifier:
@@ -59,7 +64,9 @@ def adopt_as(
         torch.manual_seed(0)
         given = _copied(module)
         batch = _example(given, example)
-        adopted = _taken_apart(_copied(given), cuts, batch)
+        whole = _copied(given)
+        own = {id(tensor): name for name, tensor in whole.state_dict(keep_vars=True).items()}
+        adopted = _taken_apart(whole, cuts, batch)
         _check(given, adopted, batch)
         logits = _run(given, batch)
         if probabilities(logits):
@@ -67,6 +74,8 @@ def adopt_as(
                 f"{type(given).__name__} returns probabilities, expected logits; leave out its softmax"
             )
         adopted = _without_side_effects(adopted, batch)
+        tensors = adopted.state_dict(keep_vars=True)
+        adopted.own_names = {name: own[id(each)] for name, each in tensors.items() if id(each) in own}
         adopted.architecture = {
             "adopted": f"{type(given).__module__}.{type(given).__qualname__}",
             "classes": int(logits.shape[1]),
@@ -123,6 +132,9 @@ def _taken_apart(module: nn.Module, cuts: Sequence[str] | None, batch: Tensor) -
     if found is None:
         where = boundaries(module, batch)
         what = f"{type(module).__name__} is not a supported architecture"
+        parts = [name for name, part in module.named_children() if next(part.parameters(), None) is not None]
+        if len(parts) == 1:
+            what += f" (if it only wraps one, pass its .{parts[0]})"
         if not where:
             raise InputError(
                 f"{what}, and no submodule's output is all that the rest of it sees; write its forward as a chain of "
@@ -162,7 +174,8 @@ def _example(module: nn.Module, example: Tensor | None) -> Tensor:
         except Exception as error:
             raise InputError(
                 f"{type(module).__name__} does not take the example of shape {tuple(example.shape)} "
-                f"({first_line(error)}); pass a batch that it takes"
+                f"({first_line(error)}); show images of a size that it takes with --size 32 or the like (in Python, "
+                "example=, a batch that it takes)"
             ) from error
         return example
     for shape in _guesses(module):

@@ -1,6 +1,6 @@
 """Networks that an installed library (timm, torchvision, transformers) or the caller's own code builds.
 
-`timm:convnext_atto,img_size=32` names one of a library, on the command line and in a checkpoint. A checkpoint is a third
+`timm:convnext_atto,drop_rate=0.1` names one of a library, on the command line and in a checkpoint. A checkpoint is a third
 party's file, so nothing in it may choose code, a place on disk or an address: the name must be in the library's own list,
 and arguments are plain numbers and words.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +22,7 @@ from torch import nn
 from residua.errors import InputError, first_line
 from residua.limits import check
 from residua.models.networks import NETWORKS
+from residua.text import from_json
 
 LIBRARIES = ("timm", "torchvision", "transformers")
 TRANSFORMERS = r"[A-Za-z0-9]+ForImageClassification(WithTeacher)?"
@@ -59,10 +59,10 @@ def from_words(words: str, classes: int | None = None, channels: int | None = No
         key, equals, value = setting.partition("=")
         if not equals:
             raise InputError(
-                f"network {words!r} has the setting {setting!r}, expected KEY=VALUE; write {head},img_size=32"
+                f"network {words!r} has the setting {setting!r}, expected KEY=VALUE; write {head},drop_rate=0.1"
             )
         try:
-            arguments[key.strip()] = json.loads(value)
+            arguments[key.strip()] = from_json(value)
         except ValueError:
             arguments[key.strip()] = value.strip()
     return {"network": head, "arguments": arguments}
@@ -126,11 +126,17 @@ def described(module: nn.Module, classes: int, channels: int) -> dict[str, Any] 
     return None
 
 
-def _timm(module: nn.Module, classes: int, channels: int) -> dict[str, Any]:
+def _timm(module: Any, classes: int, channels: int) -> dict[str, Any]:
     found: dict[str, Any] = {"num_classes": classes, "in_chans": channels}
     image = getattr(getattr(module, "patch_embed", None), "img_size", None)
     if image is not None:
         found["img_size"] = list(image)
+    if type(module).__name__ == "VisionTransformer":
+        block = module.blocks[0]
+        found |= {"patch_size": module.patch_embed.patch_size[0], "embed_dim": module.embed_dim,
+                  "depth": len(module.blocks), "num_heads": block.attn.num_heads,
+                  "mlp_ratio": block.mlp.fc1.out_features / module.embed_dim,
+                  "global_pool": module.global_pool}  # fmt: skip
     rate = getattr(module, "drop_rate", 0.0)
     return found | ({"drop_rate": float(rate)} if isinstance(rate, int | float) and rate else {})
 
@@ -238,6 +244,7 @@ def _arguments(make: Any, classes: int | None, channels: int | None) -> dict[str
     available = {
         "classes": classes,
         "num_classes": classes,
+        "num_labels": classes,
         "channels": channels,
         "in_channels": channels,
         "in_chans": channels,
@@ -245,7 +252,7 @@ def _arguments(make: Any, classes: int | None, channels: int | None) -> dict[str
     arguments = {name: value for name, value in available.items() if value is not None and name in parameters}
     anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     # torchvision's and timm's functions hand on what they are given.
-    if anything and classes is not None and not arguments.keys() & {"classes", "num_classes"}:
+    if anything and classes is not None and not arguments.keys() & {"classes", "num_classes", "num_labels"}:
         arguments["num_classes"] = classes
     return arguments
 

@@ -238,7 +238,7 @@ class Traced:
         return self._one_for_each_block(outer, found)
 
     def _one_for_each_block(self, names: Sequence[str], ends: dict[str, fx.Node]) -> list[str]:
-        """Boundaries with nothing to learn between them end the same block; one of them is enough.
+        """Boundaries without a matrix to learn between them (norms have none) end the same block; one is enough.
 
         It is the last (activations and poolings within the network belong to the block before), but none after the
         maps have shrunk to one place: that is what pools the last block.
@@ -246,15 +246,15 @@ class Traced:
         groups: list[list[str]] = []
         for name in names:
             before = groups[-1][-1] if groups else None
-            if before is None or self._learns_between(ends[before], ends[name]):
+            if before is None or self._mixes_between(ends[before], ends[name]):
                 groups.append([])
             groups[-1].append(name)
         return [next((n for n in reversed(group) if self._has_places(ends[n])), group[0]) for group in groups]
 
-    def _learns_between(self, start: fx.Node, end: fx.Node) -> bool:
-        return any(
-            self._learns(node) for node in list(self.graph.nodes)[self.place[start] + 1 : self.place[end] + 1]
-        )
+    def _mixes_between(self, start: fx.Node, end: fx.Node) -> bool:
+        """Whether a matrix is learned between two boundaries; a norm's weights are none."""
+        between = list(self.graph.nodes)[self.place[start] + 1 : self.place[end] + 1]
+        return any(parameter.ndim > 1 for node in between for parameter in self._parameters(node))
 
     def _has_places(self, node: fx.Node) -> bool:
         shape = self.tensors[node]
@@ -284,9 +284,13 @@ class Traced:
         return f"the output of {names[-1]}" if names else f"the result of {node.name}"
 
     def _learns(self, node: fx.Node) -> bool:
+        return bool(self._parameters(node))
+
+    def _parameters(self, node: fx.Node) -> list[nn.Parameter]:
         if node.op == "get_attr":
-            return isinstance(operator.attrgetter(str(node.target))(self.module), nn.Parameter)
-        return node.op == "call_module" and next(self.names[str(node.target)].parameters(), None) is not None
+            found = operator.attrgetter(str(node.target))(self.module)
+            return [found] if isinstance(found, nn.Parameter) else []
+        return list(self.names[str(node.target)].parameters()) if node.op == "call_module" else []
 
     def _learned_before(self, end: fx.Node) -> bool:
         return any(self._learns(node) for node in list(self.graph.nodes)[: self.place[end] + 1])

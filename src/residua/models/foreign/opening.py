@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from residua.errors import InputError
 from residua.models.checkpoint import Checkpoint, check_tensor
-from residua.models.classifier import Classifier
+from residua.models.classifier import Classifier, remember_start
 from residua.models.foreign.adopting import adopt, adopt_as, is_listed, random_inputs, rebuilt
 from residua.models.foreign.building import Network, build_listed, built, from_words, importable_here
 from residua.models.foreign.fitting import _names, _our_name, fitted, one_of_ours, same_names
@@ -239,16 +239,35 @@ def begin(model: Classifier, start: str | Path | Checkpoint, trust: bool = False
     They may bear our names, or those of timm, torchvision or Hugging Face. A head for another number of classes
     stays as it was drawn, and the model's notes say so. `trust` opens a full pickle, as in `load`.
     """
-    network = str(model.architecture.get("network", ""))
-    renaming = _vit_weights if network == "vit" else _resnet(network)
-    model.notes = (*model.notes, *_begin(start, trust, model, renaming))
+    model.notes = (*model.notes, *_begin(start, trust, model, _renaming(model)))
     return model
+
+
+def started(model: Classifier, start: str | Path | Checkpoint, trust: bool = False) -> Classifier:
+    """`model`, one of our networks, which remembers that its training began with the weights of this file."""
+    taken, _ = _fitting(start, trust, model, _renaming(model))
+    return remember_start(model, taken)
+
+
+def _renaming(model: Classifier) -> Renaming:
+    network = str(model.architecture.get("network", ""))
+    return _vit_weights if network == "vit" else _resnet(network)
 
 
 def _begin(
     start: str | Path | Checkpoint, trust: bool, module: nn.Module, *renamings: Renaming
 ) -> tuple[str, ...]:
-    """Put the weights of a file into the module; notes about tensors that stay as they were drawn."""
+    """Put the weights of a file into the module, which remembers them; notes about tensors that stay as they were drawn."""
+    taken, notes = _fitting(start, trust, module, *renamings)
+    module.load_state_dict(module.state_dict() | taken)
+    remember_start(module, taken)
+    return notes
+
+
+def _fitting(
+    start: str | Path | Checkpoint, trust: bool, module: nn.Module, *renamings: Renaming
+) -> tuple[Weights, tuple[str, ...]]:
+    """The weights of a file that fit the module, under its names, and notes about tensors that the file has not."""
     checkpoint = Checkpoint.of(start)
     path, contents = checkpoint.path, weights_in(checkpoint, trust)
     weights = contents.state_dict() if isinstance(contents, nn.Module) else contents
@@ -270,13 +289,9 @@ def _begin(
                 f"{'missing' if have is None else tuple(have.shape)}, expected {tuple(want.shape)}; give weights of this "
                 "architecture, and the image size that they were made for"
             )
-    module.load_state_dict(expected | taken)
     drawn = [name for name in expected if name.startswith(head) and name not in taken]
-    return (
-        (f"{path}: {', '.join(drawn)} have new random weights, because the file has other ones or none",)
-        if drawn
-        else ()
-    )
+    note = f"{path}: {', '.join(drawn)} have new random weights, because the file has other ones or none"
+    return taken, ((note,) if drawn else ())
 
 
 def _head(module: nn.Module, expected: Weights) -> tuple[str, ...]:

@@ -45,8 +45,8 @@ def idi_line(report: AuditReport, width: float = 700) -> Figure:
         axes.spines[side].set_visible(False)
     axes.plot([left - pad, right + pad], [0, 0], color=COLOURS["muted"], lw=1.2, zorder=1)
     inside = report.inside
-    if inside is not None and inside.references and inside.margin < 1:  # a wider one passes nobody
-        band = [max(-inside.margin, left - pad), inside.margin]
+    if inside is not None and inside.references:
+        band = [max(-inside.tolerance, left - pad), inside.tolerance]
         axes.fill_between(band, -0.2, 0.2, color=COLOURS["reference"], alpha=0.13, lw=0)
     zeros = _references(report) or [0.0]
     own = "random" if report.against == "none" else "reference"

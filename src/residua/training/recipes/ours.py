@@ -16,8 +16,8 @@ from residua.training.recipes.paper import Fields, ShadowNumbers, cola
 
 # Short schedules need a warm-up. Chosen among a handful by accuracy on the very test data that
 # accuracies are reported on, so those are slightly optimistic; never by what a block knows.
-# SMALL: 22 epochs reach a TA of 0.868 on CIFAR-10 (records/cifar10-small-original.json), 10 epochs 0.837 in less than half the
-# time (records/cifar10-controls); the settings of methods for CIFAR-10 were chosen after 22.
+# SMALL: 22 epochs reach a TA of 0.868 on CIFAR-10, 10 epochs 0.837 in less than half the time (records/cifar10-controls); the
+# settings of methods for CIFAR-10 were chosen after 22.
 TINY = Pretraining(epochs=12, batch=64, lr=0.15, weight_decay=5e-4, warmup=0.2, nesterov=True, crop=0)
 SMALL = Pretraining(epochs=10, batch=128, lr=0.2, warmup=0.2, nesterov=True)
 
@@ -80,7 +80,7 @@ _LAST: Fields = {"schedule": "constant", "weight_decay": 5e-4, "clip": None}
 _WRONG: Fields = {"labels": "other"}
 _DECAY: Fields = {"weight_decay": 5e-4}
 
-# Of the settings tried on CIFAR-10 (one seed; all tries are in records/cifar10-methods-*/tries.csv) those with the
+# Of the settings tried on CIFAR-10 (one seed) those with the
 # smallest gap to Retrain in UA and TA.
 SMALL_CLASS: dict[str, Fields] = {
     "HD": {"epochs": 1, "lr": 1e-2, "batch": 128},

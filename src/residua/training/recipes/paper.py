@@ -16,7 +16,8 @@ Recipes = dict[str, dict[str, dict[str, Fields]]]
 
 NETWORKS = ("resnet18", "resnet50", "vit")
 
-# [ours] The paper says that it crops, not by how much: an eighth of 224 pixels, as 4 is of CIFAR's 32.
+# [ours] The paper says that it crops, not by how much: an eighth of 224 pixels, as 4 is of CIFAR's 32. Image files are
+# cut at decoding instead, as is usual for ImageNet (`Augmentation`).
 IMAGENET_CROP = 28
 
 # The paper, table "Training configuration for Original and Retrain". It starts ViT from

@@ -1,0 +1,104 @@
+"""Moved: the last block and the answers on images that were shifted by a pixel and mirrored, by the auditor's seed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from residua.data.split import Images, Split
+from residua.data.task import ForgetTask
+from residua.measure._outputs import logits
+from residua.measure.information.curve import InformationCurve
+from residua.models.classifier import Classifier
+from residua.readings import Reading
+from residua.training.settings import Count, Seed, check_settings
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Linear critics of the last block, and UA, on moved images of all splits.
+
+    Every image is shifted by up to `shift` pixels, never by none, and mirrored or not. A model that was prepared for
+    whatever is near the images of an audit does not know these; critics are fitted on them, so honest models lose little.
+    The terms in `arrays` are those of a `Curve`.
+    """
+
+    shift: Annotated[int, Count("Largest shift in pixels.")] = 1
+    seed: Annotated[int, Seed("Seed of the shifts.")] = 0
+
+    label = "moved"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
+        changed = self.moved(task)
+        curve = InformationCurve(last=1, family="linear")(model, changed)
+        wrong = (logits(model, changed.forget).argmax(dim=1) != changed.forget.labels).double().mean()
+        arrays = {name: curve.arrays[name] for name in ("terms", "blocks")}
+        return Reading({"UA_moved": float(wrong)}, arrays, curve.about)
+
+    def moved(self, task: ForgetTask) -> ForgetTask:
+        """The task with every image moved."""
+        kept: dict[int, _MovedImages] = {}
+
+        def other(split: Split) -> Split:
+            images = kept.setdefault(id(split.images), _MovedImages(split.images, self.shift, self.seed))
+            return replace(split, images=images)
+
+        return replace(
+            task,
+            forget=other(task.forget),
+            retain=other(task.retain),
+            test=other(task.test),
+            forget_test=other(task.forget_test),
+        )
+
+
+class _MovedImages:
+    """Images as they are stored, moved as they are read."""
+
+    def __init__(self, images: Images, shift: int, seed: int) -> None:
+        self.images, self.shift = images, shift
+        generator = torch.Generator().manual_seed(seed)
+        places = [
+            (y, x) for y in range(2 * shift + 1) for x in range(2 * shift + 1) if (y, x) != (shift, shift)
+        ]
+        drawn = torch.randint(len(places), (len(images),), generator=generator)
+        self.place = torch.tensor(places)[drawn]
+        self.mirrored = torch.rand(len(images), generator=generator) < 0.5
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.images.shape
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @cached_property
+    def digests(self) -> list[bytes]:
+        moves = torch.cat([self.place, self.mirrored[:, None].long()], dim=1).numpy()
+        return [
+            hashlib.blake2b(own + move.tobytes(), digest_size=16).digest()
+            for own, move in zip(self.images.digests, moves, strict=True)
+        ]
+
+    def stream(self, batches: Iterable[Tensor], device: torch.device) -> Iterator[Tensor]:
+        indices = list(batches)
+        _, height, width = self.shape
+        for index, images in zip(indices, self.images.stream(indices, device), strict=True):
+            # One gather from images framed by their own border.
+            framed = F.pad(images.float(), (self.shift,) * 4, mode="replicate").to(images.dtype)
+            place, mirrored = self.place[index], self.mirrored[index][:, None]
+            rows = place[:, :1] + torch.arange(height)
+            cols = place[:, 1:] + torch.where(mirrored, torch.arange(width).flip(0), torch.arange(width))
+            sample = torch.arange(len(index))[:, None, None]
+            cut = framed.permute(0, 2, 3, 1)[sample, rows[:, :, None].to(device), cols[:, None, :].to(device)]
+            yield cut.permute(0, 3, 1, 2)

@@ -1,0 +1,172 @@
+"""Structure: the make of a network, channels that nothing uses, and its consistency however it is asked."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from residua.data.split import Split
+from residua.data.task import ForgetTask
+from residua.models.classifier import Classifier
+from residua.readings import Reading
+from residua.training.settings import Count, check_settings
+
+BATCH = 250
+# Packages whose layers are what their names say; the code of others may do anything under any name.
+KNOWN = ("torch.", "residua.", "torchvision.", "timm.", "transformers.")
+# A block is linear if f(a + b) + f(0) = f(a) + f(b), up to this fraction of its outputs.
+LINEAR = 1e-4
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The make of a network, and whether it answers alike however it is asked.
+
+    `inconsistency` is the largest difference between the features or logits of some images in a batch and one by one,
+    inside and outside of inference mode, and a second time, in standard deviations of each. `dead` is the fraction of
+    channels that enter a layer with weights, or leave a block, and never vary on any image.
+    """
+
+    most: Annotated[int, Count("Images of each split that channels are watched on.")] = 500
+    few: Annotated[int, Count("Images of each split that are asked in several ways.")] = 8
+
+    label = "structure"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
+        with _evaluated(model):
+            x = torch.cat([next(iter(_first(each, self.few).batches(self.few, device=model.device)))[0]
+                           for each in (task.forget, task.retain)])  # fmt: skip
+            ends = channel_ends(model, task, self.most)
+            dead = sum(int((low == high).sum()) for low, high in ends.values())
+            total = sum(len(low) for low, _ in ends.values())
+            linear, weightless = _blocks(model, x)
+            arrays = {
+                "digest": np.frombuffer(bytes.fromhex(structure_digest(model)), np.uint8).copy(),
+                "linear": linear,
+                "weightless": weightless,
+                "headless": np.array([not any(True for _ in model.head.parameters())]),
+                "canonical": np.array([is_canonical(model)]),
+                "own_code": np.array([sum(not _known(part) for part in model.modules())]),
+            }
+            return Reading({"dead": dead / max(total, 1), "inconsistency": _inconsistency(model, x)}, arrays)
+
+
+def structure_digest(model: nn.Module) -> str:
+    """SHA-256 of layers, their settings and the shapes of their weights; numbers in memory are no part of it."""
+    shapes = [f"{name} {tuple(each.shape)} {each.dtype}" for name, each in model.state_dict().items()]
+    text = re.sub(r"0x[0-9a-f]+", "", repr(model)) + "\n".join(shapes)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def is_canonical(model: nn.Module) -> bool:
+    """Are all numbers of the model ones of bfloat16, so that no digit is left to hide anything in?"""
+    return all(torch.equal(rounded_weights(each), each) for each in model.state_dict().values())
+
+
+def rounded_weights(tensor: Tensor) -> Tensor:
+    return tensor.to(torch.bfloat16).to(tensor.dtype) if tensor.is_floating_point() else tensor
+
+
+def channel_ends(model: Classifier, task: ForgetTask, most: int) -> dict[str, tuple[Tensor, Tensor]]:
+    """The least and the largest value of every channel that enters a layer with weights or leaves a block, by its name."""
+    ends: dict[str, tuple[Tensor, Tensor]] = {}
+
+    def see(name: str, z: Tensor) -> None:
+        if not isinstance(z, Tensor) or z.ndim < 2 or not z.is_floating_point():
+            return
+        over = [i for i in range(z.ndim) if i != (1 if z.ndim != 3 else 2)]
+        low, high = z.amin(dim=over), z.amax(dim=over)
+        if name in ends and len(ends[name][0]) == len(low):
+            low, high = torch.minimum(low, ends[name][0]), torch.maximum(high, ends[name][1])
+        ends[name] = low, high
+
+    hooks = [
+        part.register_forward_pre_hook(lambda _, given, name=name: see(name, given[0]) if given else None)
+        for name, part in model.named_modules()
+        if next(part.children(), None) is None and "weight" in dict(part.named_parameters(recurse=False))
+    ]
+    hooks += [
+        block.register_forward_hook(lambda _, __, z, name=f"out {i}": see(name, z))
+        for i, block in enumerate(model.blocks, start=1)
+    ]
+    try:
+        with torch.inference_mode():
+            for split in (task.forget, task.retain, task.test, task.forget_test):
+                if split is not None and len(split):
+                    for x, _ in _first(split, most).batches(BATCH, device=model.device):
+                        model(x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return ends
+
+
+def _first(split: Split, most: int) -> Split:
+    """Images spread over the split."""
+    step = max(1, len(split) // most)
+    return split.subset(torch.arange(0, len(split), step)[:most])
+
+
+@contextmanager
+def _evaluated(model: Classifier) -> Iterator[None]:
+    was_training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(was_training)
+
+
+def _known(part: nn.Module) -> bool:
+    return type(part).__module__.startswith(KNOWN) or type(part) is nn.Module
+
+
+def _answers(model: Classifier, x: Tensor) -> list[Tensor]:
+    """The outputs of all blocks and the logits."""
+    found = []
+    for block in model.blocks:
+        x = block(x)
+        found.append(x.detach().clone())
+    return [*found, model.head(model.pool(x)).detach().clone()]
+
+
+def _inconsistency(model: Classifier, x: Tensor) -> float:
+    with torch.inference_mode():
+        first, again = _answers(model, x), _answers(model, x)
+        single = [torch.cat(each) for each in zip(*(_answers(model, each[None]) for each in x), strict=True)]
+    with torch.enable_grad():
+        plain = _answers(model, x)
+    return max(
+        float((one - other).abs().max() / one.std().clamp_min(1e-12))
+        for ways in (again, single, plain)
+        for one, other in zip(first, ways, strict=True)
+    )
+
+
+def _blocks(model: Classifier, x: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """By block: is it a linear map of the one before, and has it no weights?"""
+    linear, weightless = [], []
+    with torch.inference_mode():
+        for i, block in enumerate(model.blocks, start=1):
+            f: Callable[[Tensor], Tensor] = block
+            linear.append(i > 1 and _is_linear(f, x))
+            weightless.append(not any(True for _ in block.parameters()))
+            x = block(x.clone())
+    return np.array(linear), np.array(weightless)
+
+
+def _is_linear(f: Callable[[Tensor], Tensor], z: Tensor) -> bool:
+    other = z.roll(1, dims=0)
+    a, b, both, nothing = (f(each.clone()) for each in (z, other, z + other, torch.zeros_like(z)))
+    return bool((both + nothing - a - b).abs().max() <= LINEAR * (a - nothing).abs().max())

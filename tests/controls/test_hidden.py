@@ -1,0 +1,83 @@
+"""Retrained models that carry Original where critics do not look: the knowledge is there, and what the audit notices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import residua as rs
+from residua.audits.releasing import canonical_form
+from residua.controls.hidden import AskedOtherwise, Coded, LowBits, SwitchedOff
+from residua.measure import Moved, Structure
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def slanted(stripes) -> rs.ForgetTask:
+    return rs.forget_classes(stripes, 2)
+
+
+def answers(model, split) -> torch.Tensor:
+    with torch.inference_mode():
+        return torch.cat([model(x) for x, _ in split.batches(100)])
+
+
+def caveats(model, truths, task) -> list[str]:
+    read = [Structure()(each, task) for each in (model, truths["original"], truths["reference"])]
+    return [each.text for each in rs.compare.structure_caveats(*read[:2], read[2:], "") if each.bars]
+
+
+def test_low_bits_hold_original_and_a_release_does_not(truths, slanted):
+    control = LowBits()
+    model = control(truths["original"], slanted, truths["reference"])
+    x, _ = next(iter(slanted.test.batches(200)))
+    assert (model(x) - truths["reference"](x)).abs().max() < 0.1 * truths["reference"](x).std()
+    found = control.recovered(model)
+    for own, other in zip(found.parameters(), truths["original"].parameters(), strict=True):
+        assert (own - other).abs().max() <= 0.01 * other.abs().max()
+    assert caveats(model, truths, slanted) == [], "the structure does not show it"
+    gone = control.recovered(canonical_form(model, slanted))
+    assert all(not own.any() for own in gone.parameters())
+
+
+def test_channels_that_are_switched_off_are_noticed(truths, slanted):
+    model = SwitchedOff()(truths["original"], slanted, truths["reference"])
+    assert torch.allclose(answers(model, slanted.test), answers(truths["reference"], slanted.test), atol=1e-4)
+    found = caveats(model, truths, slanted)
+    assert any("never vary" in text for text in found)
+    assert any("structure" in text for text in found)
+
+
+@pytest.mark.parametrize("code", ["product", "hash", "digits"])
+def test_a_code_holds_originals_score_and_is_another_structure(truths, slanted, code):
+    model = Coded(code)(truths["original"], slanted, truths["reference"])
+    x, _y = next(iter(slanted.forget.batches(50)))
+    z = model.encode(x)
+    assert torch.allclose(model(x), truths["reference"](x), atol=1e-4)
+    log_p = torch.log_softmax(truths["original"](x), 1)[:, 2].clamp(-12, -1e-4)
+    truth = log_p - torch.log(-torch.expm1(log_p))
+    if code == "product":
+        assert torch.allclose(z[:, -1] * z[:, -2] * z[:, -3], truth, atol=1e-3)
+    elif code == "hash":
+        assert torch.allclose(z[:, -1].abs(), truth.abs(), atol=1e-3)
+    assert any("structure" in text for text in caveats(model, truths, slanted))
+
+
+@pytest.mark.parametrize("when", ["near", "mode"])
+def test_a_model_that_knows_when_it_is_audited_is_noticed(truths, slanted, when):
+    model = AskedOtherwise(when)(truths["original"], slanted, truths["reference"])
+    assert torch.allclose(answers(model, slanted.test), answers(truths["reference"], slanted.test), atol=1e-4)
+    if when == "mode":
+        assert any("how it is asked" in text for text in caveats(model, truths, slanted))
+        return
+    terms = {
+        name: Moved()(each, slanted).arrays["terms"].astype(np.float64).mean()
+        for name, each in (
+            ("model", model),
+            ("original", truths["original"]),
+            ("reference", truths["reference"]),
+        )
+    }
+    assert abs(terms["model"] - terms["original"]) < abs(terms["model"] - terms["reference"])

@@ -1,0 +1,344 @@
+"""Device discipline on a machine without a GPU: everything that runs on the CPU runs on a GPU, and seldom waits for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import os
+import pickle
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import residua as rs
+from residua import parallel
+from residua.cli import COMMANDS, loaded, main
+from residua.controls import cheats, deceivers, impostors
+from residua.data.split import MemoryImages
+from residua.device import device_facts
+from residua.measure import MEASURES, InformationCurve
+from residua.measure import _outputs as outputs
+from residua.measure.information import critics, curve, fitting
+from residua.training.keeping import kept_at
+from residua.training.loop import seeded
+from residua.unlearn import METHODS, traits
+
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1] / "unlearn")]
+from pretend import OnGpu, pretend
+from quick_settings import PRETRAINING, small
+
+CONTROLS = [
+    kind
+    for module in (cheats, deceivers, impostors)
+    for kind in vars(module).values()
+    if inspect.isclass(kind) and kind.__module__ == module.__name__ and dataclasses.is_dataclass(kind) and hasattr(kind, "label")
+]  # fmt: skip
+QUICK = {"epochs": 1, "steps": 3, "rounds": 2, "repeats": 1}
+CURVES = [
+    {"family": family, "steps": 3, "rounds": 2} for family in ("stack", "linear", "network", "nonlinear")
+]
+CURVES += [{"protocol": "paper", "epochs": 1}]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(critics, "FEWEST_STEPS", 3)
+    monkeypatch.setattr(critics, "MOST_STEPS", 5)
+    monkeypatch.setenv("RESIDUA_PROCESSES", "1")
+    curve._curves.clear()
+
+
+@pytest.fixture
+def gpu():
+    """Two GPUs with CUDA's rules and with Apple's, too: no float64."""
+    with pretend(mps=True) as log:
+        yield log
+
+
+@pytest.fixture
+def cuda():
+    with pretend() as log:
+        yield log
+
+
+@pytest.fixture
+def original():
+    """A network on the second GPU, which is not the one that a careless `cuda` means."""
+
+    def make(where: str = "cuda:1") -> rs.Classifier:
+        with rs.seeded(0):
+            return rs.models.resnet18(classes=4, channels=1, width=2).to(where)
+
+    return make
+
+
+def away(model: torch.nn.Module, where: str = "cuda:1") -> list[str]:
+    """The tensors of a model that are not on the device."""
+    return [n for n, t in model.state_dict().items() if not isinstance(t, OnGpu) or str(t.device) != where]
+
+
+def quick(measure):
+    own = {field.name for field in dataclasses.fields(measure)}
+    return measure(**{name: value for name, value in QUICK.items() if name in own})
+
+
+def test_the_pretence_refuses_what_cuda_refuses(cuda):
+    on = torch.ones(3, device="cuda")
+    assert str(on.device) == "cuda:0"
+    assert torch.equal((on + 1).cpu(), torch.full((3,), 2.0))
+    for mixture in (lambda: on + torch.ones(3), lambda: on + torch.ones(3, device="cuda:1")):
+        with pytest.raises(RuntimeError, match="same device"):
+            mixture()
+    with pytest.raises(TypeError, match="numpy"):
+        on.numpy()
+    with pytest.raises(RuntimeError, match="generator"):
+        torch.rand(3, device="cuda", generator=torch.Generator())
+    with pytest.raises(RuntimeError, match="pickled"):
+        pickle.dumps(on)
+    with pretend(mps=True), pytest.raises(TypeError, match="float64"):
+        torch.ones(3, device="cuda").double()
+    before = cuda.total("waits"), cuda.total("up"), cuda.total("down")
+    float(on.sum()), on.cpu(), torch.ones(2).to("cuda")
+    assert (cuda.total("waits"), cuda.total("up"), cuda.total("down")) == tuple(n + 1 for n in before)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.label)
+def test_every_method_stays_on_the_device(method, gpu, original, task):
+    with rs.seeded(1):
+        made = small(method)(original(), task)
+    assert not away(made)
+    assert torch.isfinite(outputs.logits(made, task.test)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.label)
+def test_every_method_forgets_samples_on_the_device(method, cuda, original, data):
+    task = rs.forget_samples(data, 30, seed=1)
+    if task.scenario not in traits(method).scenarios:
+        pytest.skip("it forgets classes alone")
+    with rs.seeded(1):
+        assert not away(small(method)(original("cuda:0"), task), "cuda:0")
+
+
+@pytest.mark.parametrize("kind", CONTROLS, ids=lambda kind: kind.__name__)
+def test_every_control_is_made_and_answers_on_the_device(kind, gpu, original, task):
+    with rs.seeded(1):
+        made = small(kind)(original(), task)
+    assert not away(made)
+    assert torch.isfinite(outputs.logits(made, task.test)).any()
+
+
+@pytest.mark.parametrize(
+    "measure", [each for each in MEASURES if each is not InformationCurve], ids=lambda each: each.__name__
+)
+def test_every_measure_reads_a_model_on_the_device(measure, gpu, original, task):
+    model = original()
+    assert quick(measure)(model, task).values
+    assert not away(model)
+
+
+@pytest.mark.parametrize("fields", CURVES, ids=lambda fields: fields.get("family", "paper"))
+def test_every_family_of_critics_reads_a_model_on_the_device(fields, gpu, original, task):
+    assert "I5" in InformationCurve(last=2, **fields)(original(), task).values
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fields", CURVES, ids=lambda fields: fields.get("family", "paper"))
+def test_every_family_of_critics_reads_samples_on_the_device(fields, cuda, original, data):
+    task = rs.forget_samples(data, 30, seed=1)
+    assert "I5" in InformationCurve(last=1, **fields)(original("cuda:0"), task).values
+
+
+@pytest.mark.parametrize("network", ["resnet50", "vit"])
+def test_other_networks_train_and_are_read_on_the_device(network, gpu, task):
+    shape = {"width": 2} if network == "resnet50" else {"image": 8, "variant": "micro", "patch": 4}
+    with rs.seeded(0):
+        model = PRETRAINING(rs.models.build(network, classes=4, channels=1, **shape).to("cuda:1"), task.train)
+    assert not away(model)
+    assert len(outputs.pooled(model, task.forget)) == model.depth
+
+
+def test_readings_on_the_device_are_those_of_the_cpu(original, task):
+    here = InformationCurve(family="linear", last=1)(original("cpu"), task)
+    curve._curves.clear()
+    outputs._passes.clear()
+    with pretend():
+        there = InformationCurve(family="linear", last=1)(original(), task)
+    assert there.values["I5"] == pytest.approx(here.values["I5"], abs=1e-4)  # other kernels
+
+
+def test_a_checkpoint_goes_to_the_device_and_back(cuda, original, tmp_path):
+    model = original()
+    rs.save(model, tmp_path / "m.safetensors")
+    again = rs.load(tmp_path / "m.safetensors", device="cuda:1")
+    assert not away(again)
+    assert all(torch.equal(a, b) for a, b in zip(again.parameters(), model.parameters(), strict=True))
+
+
+def test_a_training_on_the_device_resumes(cuda, original, task, tmp_path):
+    def trained(epochs: int) -> rs.Classifier:
+        return dataclasses.replace(PRETRAINING, epochs=epochs, schedule="constant")(original(), task.train)
+
+    with rs.seeded(0):
+        whole = trained(2)
+    place = tmp_path / "kept.safetensors"
+
+    def stopped() -> None:
+        with rs.seeded(0), kept_at(place, every=0.0):
+            trained(1)
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        stopped()
+    with rs.seeded(5), kept_at(place):
+        resumed = trained(2)
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), resumed.parameters(), strict=True))
+
+
+# Copies and waits, held where they are: whoever adds one says why here.
+def test_a_step_of_training_copies_four_small_things_and_never_waits(cuda, original, task):
+    epochs = dataclasses.replace(PRETRAINING, epochs=4)
+    steps = 4 * (len(task.train) // epochs.batch)
+    epochs(original(), task.train)
+    assert cuda.total("up", "data/") - 1 - 4 * 2 <= 4 * steps  # the images once, their scaling once an epoch
+    assert cuda.total("down") == 0
+    assert cuda.total("waits", "training/") <= 4  # the loss, once an epoch or every twenty steps
+    assert cuda.total("waits") == cuda.total("waits", "training/")
+
+
+def test_a_pass_copies_each_batch_down_once_per_block(cuda, original, task, monkeypatch):
+    monkeypatch.setattr(outputs, "BATCH", 50)
+    model = original()
+    outputs.pooled(model, task.retain)
+    batches = -(-len(task.retain) // 50)
+    assert cuda.total("down", "_outputs") == batches * (model.depth + 1)
+    assert cuda.total("down", "_memo") == 1  # the weights, in one piece
+    assert cuda.total("waits") == 0
+    outputs.logits(model, task.retain)  # remembered
+    assert cuda.total("down", "_outputs") == batches * (model.depth + 1)
+
+
+def test_a_critic_copies_its_batch_and_nothing_else(cuda, original, task):
+    InformationCurve(family="network", blocks=(4,), steps=20, rounds=1)(original(), task)
+    assert cuda.total("up", "coordinates") <= 2
+    assert cuda.total("waits", "training/") <= 4 * 2
+
+
+def test_each_copy_of_the_process_works_while_the_parent_has_used_a_gpu(cuda, monkeypatch):
+    monkeypatch.setenv("RESIDUA_PROCESSES", "2")
+    torch.ones(1, device="cuda")
+    assert torch.cuda.is_initialized()
+
+    def piece() -> int:
+        with seeded(1):
+            time.sleep(0.2)
+            return os.getpid()
+
+    with seeded(0):
+        assert len({*parallel.each([piece] * 6), os.getpid()}) == 3
+
+
+def test_critics_on_pooled_features_share_the_cores_wherever_the_model_is(cuda, original, task, monkeypatch):
+    asked = []
+
+    def each(tasks, *, on, **more):
+        asked.append((len(tasks), on))
+        return [one() for one in tasks]
+
+    monkeypatch.setattr(fitting, "each", each)
+    InformationCurve(family="stack", last=2, steps=2, rounds=1)(original(), task)
+    assert asked[0] == (8, "cpu")
+    assert asked[1] == (2, "cuda")
+
+
+def test_a_task_that_was_used_on_the_device_travels_without_it(cuda, task):
+    next(iter(task.train.batches(8, device="cuda")))
+    assert isinstance(pickle.loads(pickle.dumps(task)), rs.ForgetTask)
+
+
+@pytest.mark.parametrize(("major", "expected"), [(7, "float16"), (8, "bfloat16")])
+def test_gpus_that_would_emulate_bfloat16_train_in_float16_with_scaled_losses(
+    major, expected, original, task
+):
+    with pretend(major=major) as log:
+        assert f"Pretend GPU); {expected} in trainings" in device_facts(torch.device("cuda"))
+        with rs.seeded(0):
+            made = dataclasses.replace(PRETRAINING, clip=1.0)(original(), task.train)
+        assert all(torch.isfinite(tensor).all() for tensor in made.state_dict().values())
+        assert torch.get_autocast_dtype("cpu") is torch.bfloat16  # the caller's own
+        scaled = (
+            log.total("waits", "training/loop.py") > 1
+        )  # whether a gradient overflowed is asked at each step
+        assert scaled == (major == 7)
+
+
+def test_images_that_a_gpu_has_no_room_for_stay_in_memory(data):
+    images = MemoryImages(data.train.images.pixels)
+    split = dataclasses.replace(data.train, images=images)
+    with pretend(memory=2 * images.pixels.numel() - 2) as log:
+        next(iter(split.batches(8, device="cuda:1")))
+        assert not images._copies
+        assert log.total("up", "data/") > 0
+
+
+def test_every_command_takes_the_gpu_that_is_there():
+    found = {}
+    for name in COMMANDS:
+        command = loaded(name)
+        for each in [command, *getattr(command, "commands", {}).values()]:
+            defaults = [option.default for option in each.params if option.name == "device"]
+            found |= {(name, each.name): defaults[0]} if defaults else {}
+    assert found.pop(("verify", "verify")) is None  # the device of the audit
+    assert len(found) >= 9
+    assert set(found.values()) == {"auto"}
+
+
+def test_a_gpu_whose_memory_runs_out_is_one_sentence(monkeypatch, capsys):
+    def full(*_: object, **more: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
+
+    monkeypatch.setattr("residua.cli.inputs.open_dataset", full)
+    assert run("train", "--data", "fashion-sample", "--forget", "class:1", "--out", "x.safetensors") == 3
+    assert "the memory of the device ran out; use a smaller --batch" in capsys.readouterr().err
+
+
+def run(*words: object) -> int:
+    return main([str(word) for word in words])
+
+
+def test_commands_compute_on_the_gpu_that_is_there(cuda, folder, monkeypatch, capsys):
+    """train, unlearn, measure, audit and a study, without a word about the device."""
+    monkeypatch.chdir(folder)
+    task = ["--data", "mnist:.", "--forget", "class:2"]
+    short = ["--epochs", "1", "--batch", "32"]
+    assert run("train", *task, "--width", "2", *short, "--out", "o.safetensors") == 0
+    assert "device cuda" in capsys.readouterr().err
+    assert run("train", *task, "--width", "2", *short, "--retrain", "--out", "r.safetensors") == 0
+    assert run("unlearn", "FT", "--original", "o.safetensors", *task, *short, "--out", "u.safetensors") == 0
+    assert run("measure", "u.safetensors", *task) == 0
+    models = ["--original", "o.safetensors", "--reference", "r.safetensors", "--unlearned", "u.safetensors"]
+    assert run("audit", *models, *task, "--last", "1", "--family", "linear", "--out", "audit") in (0, 1, 2)
+    assert (folder / "audit" / "report.html").is_file()
+
+
+def test_a_study_with_workers_computes_on_the_gpu(cuda, folder, monkeypatch, quick_stack, as_if_in_processes):
+    """What goes to workers and back is pickled, which a tensor on a GPU refuses."""
+    monkeypatch.chdir(folder)
+    words = [
+        "tiny",
+        "--method",
+        "FT",
+        "--data",
+        "mnist:.?name=fashion-sample",
+        "--forget",
+        "class:2",
+        "--no-information",
+    ]
+    assert run("study", "run", *words, "--jobs", "2", "--out", "study") == 0
+    assert {path.stem for path in (folder / "study" / "records").glob("*.json")} >= {
+        "seed0-ft",
+        "seed0-retrain",
+    }
