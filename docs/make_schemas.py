@@ -58,7 +58,7 @@ def statement() -> dict[str, Any]:
         "notAssessed": {"type": "object", "additionalProperties": {"type": "string"}},
         "resolution": {"type": "string"},
         "idi": {"type": ["object", "null"]},
-        "rules": {"type": "object", "additionalProperties": {"type": ["number", "null"]}},
+        "rules": {"type": "object", "additionalProperties": {"type": ["number", "string", "null"]}},
         "access": {"type": "string"},
         "reference": {"enum": ["model", "proxy", "none"]},
         "task": {"type": "object"},

@@ -20,7 +20,7 @@ import numpy as np
 
 from residua.cli.console import show
 from residua.cli.inputs import records_in
-from residua.compare.metric_values import auc_interval
+from residua.compare.likelihood_ratio import auc_interval
 from residua.controls.cheats import CHEATS
 from residua.controls.deceivers import DECEIVERS
 from residua.controls.impostors import impostors

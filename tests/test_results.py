@@ -52,10 +52,10 @@ def test_verdicts_of_a_study_are_in_its_table_in_the_papers_order(tmp_path):
 
 def test_a_page_of_compact_records_judges_nobody():
     from residua.record import Record
-    from residua.report.pages import _verdicts
+    from residua.report.controls import verdicts_of
 
     compact = [Record.read(path) for path in sorted((RECORDS / "cifar10-small-random").glob("*.json"))]
-    assert _verdicts(compact) == {}
+    assert verdicts_of(compact) == {}
 
 
 def commands_of(folder: Path) -> set[str]:

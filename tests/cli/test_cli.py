@@ -281,7 +281,7 @@ BAD_FORGET: dict[str, tuple[str | Callable[[Path], str], str]] = {
     "class that is not there": ("class:10", "class 10 is not in mnist"),
     "negative class": ("class:-1", "class -1 is not in mnist"),
     "enormous class": ("class:" + "9" * 30, "is not in mnist"),
-    "class by another name": ("class:shirt", "'class:shirt' is not understood"),
+    "class by another name": ("class:shirt", "mnist has no class 'shirt'; give a number or one of 0, 1"),
     "no class": ("class:", "no class to forget"),
     "everything": ("classes:0,1,2,3,4,5,6,7,8,9", "is all of mnist"),
     "too many samples": ("samples:20", "expected 1 to 19"),

@@ -19,7 +19,9 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 ROWS = (
     "Original", "Further Retrain", "Random", "HD", "Masking", "Router", "Smoothing", "Rescaled", "Mixed", "Oblique",
-    "Scrambled", "Outliers", "Faint copy", "Still answers", "Defeat device", "Mixture", "FT", "Weak COLA",
+    "Scrambled", "Outliers", "Faint copy", "Still answers", "Defeat device", "Mixture", "Low bits",
+    "Switched off", "Coded, product", "Coded, hash", "Coded, digits", "Asked otherwise, near", "Asked otherwise, mode",
+    "FT", "Weak COLA",
 )  # fmt: skip
 
 

@@ -221,7 +221,7 @@ def test_tune_tries_the_recipe_first_and_refuses_what_it_cannot_do(folder, capsy
     assert f"with epochs={recipe['epochs']}, lr={recipe['lr']:.3g}" in capsys.readouterr().err
     assert main([*arguments, "--trials", "0"]) == 3
     assert main(["tune", "Original", *arguments[2:]]) == 3
-    assert "Original has no setting that may be tuned" in capsys.readouterr().err
+    assert "Original has neither epochs nor a learning rate to be tuned" in capsys.readouterr().err
     assert main([*arguments[:4], *arguments[6:]]) == 3
     assert "--original and --reference belong together" in capsys.readouterr().err
 

@@ -10,6 +10,11 @@ from residua.data import kept_digests
 from residua.data.kept_digests import TABLE, digests
 
 
+@pytest.fixture(autouse=True)
+def of_few(monkeypatch):
+    monkeypatch.setattr(kept_digests, "FEWEST", 2)
+
+
 @pytest.fixture
 def paths(tmp_path):
     made = [tmp_path / f"{i}.bin" for i in range(5)]
@@ -81,4 +86,10 @@ def test_a_damaged_table_is_no_table(paths, tmp_path, content):
 def test_a_folder_that_cannot_be_written_to_is_no_error(paths, tmp_path, monkeypatch):
     monkeypatch.setattr(kept_digests, "write_atomically", lambda *_: (_ for _ in ()).throw(PermissionError()))
     assert len(digests(paths, tmp_path)) == 5
+    assert not (tmp_path / TABLE).exists()
+
+
+def test_nothing_is_kept_beside_few_files(paths, tmp_path, monkeypatch):
+    monkeypatch.setattr(kept_digests, "FEWEST", len(paths) + 1)
+    digests(paths, tmp_path)
     assert not (tmp_path / TABLE).exists()

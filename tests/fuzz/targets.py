@@ -480,10 +480,12 @@ def read_store(folder: str) -> int:
     """Every command that only looks; exit code 1, a store with damaged files, is an answer."""
     from residua.cli import main
 
-    words = (["status"], ["status", "--json"], ["check"], ["prune", "--dry-run"])
-    codes = [main(["study", word, folder, *more]) for word, *more in words]
-    codes.append(main(["study", "why", folder, "seed0-hd"]))
-    return max(0 if code == 1 else code for code in codes)
+    words = (
+        ["status", folder], ["status", folder, "--json"], ["check", folder], ["prune", folder, "--dry-run"],
+        ["why", folder, "seed0-hd"],
+    )  # fmt: skip
+    codes = (main(["study", *each]) for each in words)
+    return next((code for code in codes if code not in (0, 1)), 0)  # the first refusal is the sentence
 
 
 def stored_again(files: Files, random: Random) -> Files:

@@ -36,7 +36,7 @@ def test_a_retrained_model_does_not_answer_under_any_stress(stressed):
 def test_a_defeat_device_does_not_recognise_perturbed_images(truths, slanted, monkeypatch):
     import residua.controls.impostors as room
 
-    monkeypatch.setattr(room, "_retrained", lambda *_: truths["reference"])
+    monkeypatch.setattr(room, "retrained_model", lambda *_: truths["reference"])
     device = DefeatDevice(keyed="forget")(truths["original"], slanted)
     assert rs.measure.Accuracy()(device, slanted).values["UA"] > 0.95
     assert Perturbed()(device, slanted).values["UA_perturbed"] < 0.2

@@ -80,7 +80,7 @@ def test_values_within_the_bounds_pass(fields):
 def test_only_fields_that_say_so_are_tuned_over_their_own_range():
     own = ranges(Mine())
     assert {name: (r.low, r.high, r.whole) for name, r in own.items()} == {
-        "lr": (1e-6, 0.2, False),
+        "lr": (1e-5, 1e-2, False),
         "epochs": (2, 5, True),
     }
     asked = ranges(Mine(), epochs=9, low=1e-4, high=1e-1)

@@ -159,7 +159,7 @@ def check_model(record: Record, model: object, named: str) -> None:
     else:
         kinds = {"weights": str(record.method.weights)}
         here = {"weights": weights_digest(model)} if isinstance(model, Classifier) else {}
-    if isinstance(model, Classifier) and kinds != here:
+    if isinstance(model, Classifier):
         then, now = (network.get("cuts") for network in (record.setting.network or {}, model.architecture))
         if then != now:
             raise InputError(

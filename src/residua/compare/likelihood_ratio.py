@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
 
-from residua.compare.metric_values import auc_interval
 from residua.errors import InputError
-from residua.readings import Reading
+from residua.readings import Z95, Reading
 
 Variance = Literal["example", "shared"]
 LOW = {"TPR@1e-2": 0.01, "TPR@1e-3": 0.001}
@@ -199,3 +199,11 @@ def auc(ones: np.ndarray, others: np.ndarray) -> float:
     order = np.sort(others)
     below = np.searchsorted(order, ones, "left") + np.searchsorted(order, ones, "right")
     return float(below.mean() / (2 * len(others)))
+
+
+def auc_interval(auc: float, positives: int, negatives: int) -> tuple[float, float]:
+    """95 % interval of an AUC (Hanley and McNeil), from the number of scores on either side."""
+    q1, q2 = auc / (2 - auc), 2 * auc**2 / (1 + auc)
+    spread = auc * (1 - auc) + (positives - 1) * (q1 - auc**2) + (negatives - 1) * (q2 - auc**2)
+    half = Z95 * math.sqrt(max(spread, 1e-12) / (positives * negatives))
+    return max(auc - half, 0.0), min(auc + half, 1.0)

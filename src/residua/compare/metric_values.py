@@ -12,9 +12,10 @@ from residua.compare.accuracies import ain, aus, average_gap, class_changes, rel
 from residua.compare.distance import cka, weight_distance
 from residua.compare.divergence import divergences, zrf, zrf_paper
 from residua.compare.information import IDI, idi
+from residua.compare.likelihood_ratio import offline_attacks
 from residua.compare.rivals import agreement, knowledge_retention, layer_probes, representation_score
 from residua.errors import InputError
-from residua.readings import Z95, Curve, Reading
+from residua.readings import Curve, Reading
 from residua.record import Record
 
 Readings = Mapping[str, Reading]
@@ -69,6 +70,7 @@ def _compared(model: Readings, original: Readings, reference: Readings, index: I
         compared.append(Reading({"ZRF": zrf(*pair), "ZRF_paper": zrf_paper(*pair)}))
     compare("JSD", "outputs", (reference,), divergences)
     compare("activation_distance", "outputs", (reference,), agreement)
+    compare("offline_LiRA", "log-odds", (reference,), lambda u, r: offline_attacks(u, [r]))
     compare("KR", "probe", (), knowledge_retention)
     compare("LPR", "probe", (original,), layer_probes)
     compare("RUS", "representation", (original,), representation_score)
@@ -151,14 +153,6 @@ def without_credit(reading: Reading) -> dict[str, str]:
                 f"{100 * reading.values[attack]:.1f} % say nothing"
             )
     return notes
-
-
-def auc_interval(auc: float, positives: int, negatives: int) -> tuple[float, float]:
-    """95 % interval of an AUC (Hanley and McNeil), from the number of scores on either side."""
-    q1, q2 = auc / (2 - auc), 2 * auc**2 / (1 + auc)
-    spread = auc * (1 - auc) + (positives - 1) * (q1 - auc**2) + (negatives - 1) * (q2 - auc**2)
-    half = Z95 * math.sqrt(max(spread, 1e-12) / (positives * negatives))
-    return max(auc - half, 0.0), min(auc + half, 1.0)
 
 
 def readings_of(record: Record) -> dict[str, Reading]:

@@ -7,6 +7,7 @@ import numpy as np
 from residua.compare.distance import cka
 from residua.errors import InputError
 from residua.readings import Reading
+from residua.text import whole_number
 
 # Bins of KLoM's histograms, the least probability of a bin, and the fewest models on either side.
 BINS, LEAST, FEWEST = 20, 1e-5, 20
@@ -21,7 +22,7 @@ def knowledge_retention(probe: Reading) -> Reading:
     # Differs from the reference: the probe is solved to its end on at most 3,000 samples; ESC trains one for ten epochs.
     last = max(_blocks(probe), default=0)
     if not last:
-        return Reading({}, notes={"KR": probe.notes.get("probe.1", "no block was probed")})
+        return Reading({}, notes={"KR": probe.notes.get("probe.1", "no block of the network was probed")})
     return Reading({"KR": probe.values[f"probe.{last}"]})
 
 
@@ -36,7 +37,7 @@ def layer_probes(model: Reading, original: Reading) -> Reading:
             notes[f"LPR.{block}"] = "the probe regains nothing from Original's block"
     if values:
         values["LPR"] = float(np.mean(list(values.values())))
-    return Reading(values, notes=notes or ({} if values else {"LPR": "no block was probed"}))
+    return Reading(values, notes=notes or ({} if values else {"LPR": "no block of the network was probed"}))
 
 
 def representation_score(model: Reading, original: Reading) -> Reading:
@@ -92,4 +93,4 @@ def klom(unlearned: np.ndarray, reference: np.ndarray) -> np.ndarray:
 
 def _blocks(probe: Reading) -> list[int]:
     names = (name.removeprefix("probe.") for name in probe.values if name.startswith("probe."))
-    return sorted(int(name) for name in names if name.isdigit())
+    return sorted(block for block in map(whole_number, names) if block is not None)

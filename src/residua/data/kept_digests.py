@@ -22,13 +22,14 @@ from residua.npz import read_npy
 from residua.parallel import cores
 
 TABLE = ".residua-digests.npy"
+FEWEST = 1000  # files of which digests are kept: fewer are read in a moment, and their folder stays as it is
 SIZE = 16  # bytes of a digest: two columns of the table, behind the four that recognise a file
 
 
 def digests(paths: Sequence[Path], folder: Path, *, anew: bool = False) -> list[bytes]:
     """The hash of each file's bytes; those that `folder` keeps a digest of are read only if `anew`.
 
-    Where the folder cannot be written to, nothing is kept.
+    Nothing is kept of fewer than FEWEST files, nor where the folder cannot be written to.
     """
     marks = np.array([_mark(path) for path in paths], np.int64).reshape(-1, 4)
     with ThreadPoolExecutor(cores()) as pool:
@@ -37,7 +38,7 @@ def digests(paths: Sequence[Path], folder: Path, *, anew: bool = False) -> list[
         missing = np.flatnonzero(~known)
         fresh = pool.map(_digest, [paths[int(i)] for i in missing])
         found[missing] = np.frombuffer(b"".join(fresh), np.int64).reshape(-1, 2)
-    if len(missing):
+    if len(missing) and len(paths) >= FEWEST:
         others = table[~np.isin(table[:, 0], marks[:, 0])]
         everything = np.concatenate([others, np.concatenate([marks, found], axis=1)])
         with contextlib.suppress(OSError, InputError):

@@ -175,7 +175,7 @@ def parse_forget(data: Dataset, words: str) -> ForgetTask:
 def _class(data: Dataset, word: str) -> int:
     if word in data.class_names:
         return data.class_names.index(word)
-    if data.class_names and not word.lstrip("-").isdecimal():
+    if data.class_names and not re.fullmatch("-*[0-9]+", word):
         near = difflib.get_close_matches(word, data.class_names, n=1)
         raise InputError(
             f"{data.name} has no class {word!r}{f'; did you mean {near[0]}?' if near else ';'} give a number or one of "

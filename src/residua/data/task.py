@@ -14,6 +14,7 @@ from torch import Tensor
 
 from residua.data.split import Split, rounded
 from residua.errors import InputError
+from residua.text import whole_number
 
 Scenario = Literal["class", "random"]
 
@@ -282,10 +283,11 @@ def limited(data: Dataset, words: str | None) -> Dataset:
     """The data set with at most so many training and so many test examples, as many of each class as it has a share."""
     if words is None:
         return data
-    if not words.isdecimal() or not int(words):
+    number = whole_number(words)
+    if not number:
         raise InputError(f"limit is {words!r}, expected a whole number of examples from 1 up")
     train, test = (
-        parted(split, int(words) / len(split), SEED, "limit")[1] if len(split) > int(words) else split
+        parted(split, number / len(split), SEED, "limit")[1] if len(split) > number else split
         for split in (data.train, data.test)
     )
     return replace(data, train=train, test=test)

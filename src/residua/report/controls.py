@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from residua.compare import Rules
-from residua.compare.metric_values import auc_interval
+from residua.compare.likelihood_ratio import auc_interval
 from residua.compare.verdicts import VERDICT_READINGS, WORDS, Word
 from residua.errors import InputError
 from residua.record import Record

@@ -28,7 +28,7 @@ class Plan(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     schema_version: Literal[1] = 1
-    rules: dict[str, float | None]
+    rules: dict[str, float | str | None]
     measures: dict[str, dict[str, Any]]
     seed: int
     task: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -23,6 +24,22 @@ class InHead:
 
     def __post_init__(self) -> None:
         check_settings(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Batches of vectors with their labels, in a fresh order each epoch."""
+
+    vectors: Tensor
+    labels: Tensor
+    batch: int
+
+    def __len__(self) -> int:
+        return -(-len(self.labels) // self.batch)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        for rows in torch.randperm(len(self.labels)).to(self.vectors.device).split(self.batch):
+            yield self.vectors[rows], self.labels[rows]
 
 
 @torch.no_grad()

@@ -8,7 +8,6 @@ from typing import Annotated
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
 
 from residua.data.split import Split
 from residua.data.task import ForgetTask
@@ -18,7 +17,7 @@ from residua.training.keeping import keeper
 from residua.training.loop import BatchSource, descend
 from residua.training.optimizers import Adam
 from residua.training.streams import SideBySide
-from residua.unlearn._features import InHead, encoded, folded, linear_head
+from residua.unlearn._features import InHead, Rows, encoded, folded, linear_head
 
 
 @dataclass(frozen=True)
@@ -37,9 +36,7 @@ class Bottleneck(InHead):
     epochs: settings.Passes = 5
     lr: settings.LearningRate = 1e-3
     batch: settings.Batch = 128
-    beta: Annotated[
-        float, settings.Weight("Weight of the compression.", stronger="more", tune=(0.01, 100))
-    ] = 1.0
+    beta: Annotated[float, settings.Weight("Weight of the compression.", stronger="more")] = 1.0
     schedule: settings.Scheduled = "constant"
 
     label = "Representation Unlearning"
@@ -55,7 +52,7 @@ class Bottleneck(InHead):
 
         def rows(split: Split) -> BatchSource:
             z = encoded(model, split)
-            return DataLoader(TensorDataset(z, split.labels.to(z.device)), self.batch, shuffle=True)
+            return Rows(z, split.labels.to(z.device), self.batch)
 
         learning = [p for p in mapped.parameters() if p.requires_grad]
         descend(
@@ -78,7 +75,9 @@ class _Mapped(nn.Module):
         super().__init__()
         width = head.in_features
         self.head = freeze(clone(head))
-        self.mean, self.log_variance = (nn.Linear(width, width).to(head.weight) for _ in range(2))
+        self.mean, self.log_variance = (
+            nn.Linear(width, width).to(head.weight.device, head.weight.dtype) for _ in range(2)
+        )
         with torch.no_grad():
             self.mean.weight.copy_(torch.eye(width))
             self.mean.bias.zero_()

@@ -32,7 +32,7 @@ class ClassMeans(Sgd):
     lr: settings.LearningRate = 1e-3
     retain_batch: settings.RetainBatch = 128
     forget_batch: settings.ForgetBatch = 16
-    temperature: Annotated[float, settings.Temperature("Divisor of squared distances.", tune=(0.1, 10))] = 1.0
+    temperature: Annotated[float, settings.Temperature("Divisor of squared distances.")] = 1.0
 
     label = "CMF"
 

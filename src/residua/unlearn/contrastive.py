@@ -29,12 +29,8 @@ class Contrastive(Sgd):
     epochs: settings.Passes = 10
     lr: settings.LearningRate = 1e-2
     batch: settings.Batch = 128
-    temperature: Annotated[
-        float, settings.Temperature("Temperature of the contrastive loss.", tune=(0.02, 0.5))
-    ] = 0.1
-    weight: Annotated[
-        float, settings.Weight("Weight of the contrastive loss.", stronger="more", tune=(0.01, 10))
-    ] = 1.0
+    temperature: Annotated[float, settings.Temperature("Temperature of the contrastive loss.")] = 0.1
+    weight: Annotated[float, settings.Weight("Weight of the contrastive loss.", stronger="more")] = 1.0
 
     label = "CoUn"
 

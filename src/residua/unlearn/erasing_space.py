@@ -8,7 +8,6 @@ from typing import Annotated
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
 
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone, freeze
@@ -16,7 +15,7 @@ from residua.training.keeping import keeper
 from residua.training.loop import descend
 from residua.training.optimizers import SGD
 from residua.training.settings import Batch, Epochs, Rate, Scheduled, Share
-from residua.unlearn._features import InHead, encoded, folded, linear_head, wide
+from residua.unlearn._features import InHead, Rows, encoded, folded, linear_head, wide
 
 
 @dataclass(frozen=True)
@@ -31,9 +30,7 @@ class ErasingSpace(InHead):
     model is kept here. So every block of the encoder is Original's, bit for bit, and IDI is exactly 1.
     """
 
-    share: Annotated[
-        float, Share("Fraction of the directions that is erased.", stronger="more", tune=(0.005, 0.5))
-    ] = 0.015
+    share: Annotated[float, Share("Fraction of the directions that is erased.", stronger="more")] = 0.015
 
     label = "ESC"
 
@@ -55,7 +52,7 @@ class ErasingSpaceTrained(InHead):
     """
 
     epochs: Annotated[int, Epochs("Passes over the forget set.", stronger="more", tune=(1, 100))] = 50
-    lr: Annotated[float, Rate("Learning rate of the mask.", stronger="more", tune=(1e-4, 1))] = 1e-3
+    lr: Annotated[float, Rate("Learning rate of the mask.", stronger="more", tune=(1e-5, 1))] = 1e-3
     batch: Batch = 64
     threshold: Annotated[float, Share("Smallest entry of the mask that is kept.", stronger="more")] = 0.7
     schedule: Scheduled = "constant"
@@ -73,10 +70,9 @@ class ErasingSpaceTrained(InHead):
             return -(F.cross_entropy(answers, y, reduction="none") * known).sum() / known.sum().clamp(min=1)
 
         # Differs from the reference: features are computed once, from images that are neither cropped nor flipped.
-        data = TensorDataset(z, task.forget.labels.to(z.device))
         descend(
             masked,
-            DataLoader(data, self.batch, shuffle=True),
+            Rows(z, task.forget.labels.to(z.device), self.batch),
             ascent,
             optimizer=SGD([masked.mask], lr=self.lr),
             epochs=self.epochs,

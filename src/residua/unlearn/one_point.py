@@ -30,9 +30,7 @@ class OnePoint(Sgd):
     lr: settings.LearningRate = 1e-3
     retain_batch: settings.RetainBatch = 64
     forget_batch: settings.ForgetBatch = 16
-    weight: Annotated[
-        float, settings.Weight("Weight of the contraction.", stronger="more", tune=(0.01, 10))
-    ] = 1.0
+    weight: Annotated[float, settings.Weight("Weight of the contraction.", stronger="more")] = 1.0
 
     label = "OPC"
 
