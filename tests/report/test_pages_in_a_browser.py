@@ -187,8 +187,9 @@ def test_axe_finds_nothing_serious(opened, kind, scheme):
     assert [each for each in violations if each[0] in ("serious", "critical")] == []
 
 
-def test_names_of_twenty_methods_do_not_overlap(opened):
-    page = opened("many", viewport={"width": 1280, "height": 900})
+@pytest.mark.parametrize("width", [390, 1280])
+def test_names_of_twenty_methods_do_not_overlap(opened, width):
+    page = opened("many", viewport={"width": width, "height": 900})
     apart = """() => [...document.querySelectorAll('figure svg')].flatMap((svg) => {
         const boxes = [...svg.querySelectorAll('text')].filter((t) => /^Method|^Original|^Retrain/.test(t.textContent))
             .map((t) => [t.textContent, t.getBoundingClientRect()]).filter(([, b]) => b.width);

@@ -113,7 +113,7 @@ def _knows(report: AuditReport) -> Fact:
     if index is None:
         return _not_assessed(question, "The inside of the model was not given.")
     if index.value is None or index.interval is None:
-        why = "Before, it did not clearly know more than a model that never saw the data."
+        why = f"Before, it did not clearly know more than {a_reference(report)}."
         return Fact(question, "Inconclusive", why, "open")
     found = with_interval(index.value, index.interval)
     numbers = f"IDI {found}: 1 is what the model knew before, 0 what {a_reference(report)} knows."
@@ -149,11 +149,6 @@ def _kept(report: AuditReport) -> Fact:
     }
     answer, tone = answers[report.findings.keeps]
     return Fact(question, answer, numbers, tone)
-
-
-def zero_words(report: AuditReport, what: str = "it") -> str:
-    """The model at IDI 0."""
-    return "a network with random weights" if report.against == "none" else f"a model that never saw {what}"
 
 
 def contradicts(report: AuditReport, witness: Witness) -> bool:

@@ -124,7 +124,7 @@ def _name(axes: Axes, points: Sequence[Point]) -> None:
             others = [(x, y) for x, y in taken if (x, y) != (left, bottom)]
             near = any(start - 4 < x < start + wide + 4 and abs(y - bottom) < 7 for x, y in others)
             return near or any(
-                start < s + w and s < start + wide and abs(b - bottom) < 11 for s, w, b in placed
+                start < s + w and s < start + wide and abs(b - bottom) < 14 for s, w, b in placed
             )
 
         start = next((side for side in sides if not crowded(side)), None)
