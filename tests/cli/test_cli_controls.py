@@ -21,7 +21,8 @@ ROWS = (
     "Original", "Further Retrain", "Random", "HD", "Masking", "Router", "Smoothing", "Rescaled", "Mixed", "Oblique",
     "Scrambled", "Outliers", "Faint copy", "Still answers", "Defeat device", "Mixture", "Low bits",
     "Switched off", "Coded, product", "Coded, hash", "Coded, digits", "Asked otherwise, near", "Asked otherwise, mode",
-    "FT", "Weak COLA",
+    "Adaptive", "Retrain, half the width", "Retrain, without augmentation", "Retrain, label-smoothed", "Retrain, pruned",
+    "Retrain, quantised", "FT", "Weak COLA",
 )  # fmt: skip
 
 
@@ -59,13 +60,17 @@ def test_controls_run_and_a_second_run_makes_nothing_again(small, tmp_path, caps
     for row in ROWS:
         assert f"| {row} |" in table
     records = [Record.read(path) for path in sorted((tmp_path / "c/evidence/records").glob("*.json"))]
-    assert len(records) == len(ROWS) + 2
+    assert len(records) == len(ROWS) + 4, "two references, and two that are none"
     drawn = {record.method.label: record.seeds["method"] for record in records}
     assert len({drawn[label] for label in ("Retrain", "Retrain 2", "Further Retrain")}) == 3
     cells_of = {
         line.split(" | ")[0].strip("| "): line.split(" | ") for line in table.splitlines() if "|" in line
     }
-    for cheat in (row for row in ROWS if row not in ("Further Retrain", "FT", "Weak COLA", "Mixture")):
+    for cheat in (
+        row
+        for row in ROWS
+        if row not in ("Further Retrain", "FT", "Weak COLA", "Mixture") and "Retrain," not in row
+    ):
         assert cells_of[cheat][1] == "0", "FORGOTTEN"
     saved = sorted((tmp_path / "c").glob("*.json"))
     reports = [AuditReport.model_validate_json(path.read_text()) for path in saved]

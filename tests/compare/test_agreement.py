@@ -81,6 +81,10 @@ def test_a_witness_without_power_was_not_assessed(half, value, assessed):
     seen = Witness("recovery", value, value - half, value + half)
     assert seen.assessed(0.25) == assessed
     assert seen.contradicts(0.25) == (value - half > 0.25)
+    least = seen.power(0.25)
+    assert least == pytest.approx(0.25 + half)
+    assert Witness("recovery", least + 1e-9, least - half + 1e-9, least + half).contradicts(0.25)
+    assert not Witness("recovery", least - 1e-9, least - half - 1e-9, least + half).contradicts(0.25)
 
 
 def test_a_reference_unlike_the_others_is_named_with_the_difference():
@@ -98,10 +102,17 @@ def test_a_reference_unlike_the_others_is_named_with_the_difference():
 
 
 def made(
-    dead: float = 0.1, apart: float = 1e-5, digest: int = 0, linear=(0, 0), weightless=(0, 0), headless=False
+    dead: float = 0.1,
+    apart: float = 1e-5,
+    digest: int = 0,
+    linear=(0, 0),
+    weightless=(0, 0),
+    headless=False,
+    own_code=0,
 ):
     arrays = {"digest": np.full(32, digest, np.uint8), "linear": np.array(linear, bool)}
     arrays |= {"weightless": np.array(weightless, bool), "headless": np.array([headless])}
+    arrays |= {"own_code": np.array([own_code])}
     return Reading({"dead": dead, "inconsistency": apart}, arrays)
 
 
@@ -127,6 +138,16 @@ def test_what_is_usual_among_the_others_is_no_finding():
     ((caveat),) = structure_caveats(made(digest=1), made(), [], "pruned by its owner")
     assert not caveat.bars
     assert "allowed because: pruned by its owner" in caveat.text
+
+
+@pytest.mark.parametrize(
+    ("modules", "words"), [(1, "One of its modules is code"), (2, "2 of its modules are code")]
+)
+def test_code_of_the_owner_makes_the_structure_worthless_and_bars_nothing(modules, words):
+    (caveat,) = structure_caveats(made(own_code=modules), made(), [], "")
+    assert caveat.text.startswith(words)
+    assert "show nothing" in caveat.text
+    assert not caveat.bars
 
 
 def test_cuts_that_add_nothing_are_named():

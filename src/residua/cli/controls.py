@@ -24,6 +24,7 @@ from residua.report.controls import (
     control_reports,
     detector_table,
     fooled_table,
+    residue_table,
     verdict_table,
 )
 from residua.report.pages import controls_page
@@ -92,7 +93,10 @@ def controls(
         name = f"seed{each.about['seed']}-{slug(each.about['control'])}.json"
         write_text(out / name, f"{compact(each)}\n")
     reports = [*reports, *earlier]  # rows in the order of the study
-    tables = [verdict_table(reports), detector_table(reports), fooled_table(reports)]
+    residues = residue_table(reports)
+    tables = [
+        verdict_table(reports), *([residues] if residues else []), detector_table(reports), fooled_table(reports)
+    ]  # fmt: skip
     markdown = "\n".join(table.markdown() for table in tables) + f"\n`{opt.command_line()}`\n"
     write_text(out / "table.md", markdown)
     write_text(out / PAGE, controls_page(reports))

@@ -159,6 +159,10 @@ class Witness:
     def assessed(self, tolerance: float) -> bool:
         return self.half <= tolerance or self.contradicts(tolerance)
 
+    def power(self, tolerance: float) -> float:
+        """The least value that would have contradicted, at this half-width."""
+        return tolerance + self.half
+
 
 def witness(
     name: str,
@@ -208,6 +212,9 @@ def structure_caveats(
         why = f", allowed because: {allowed}" if allowed else " (--allow-structure REASON admits that)"
         found.append(Caveat(f"Its structure is not Original's{why}", bars=not allowed))
     theirs = [original, *references]
+    if own := int(unlearned.arrays["own_code"][0]):
+        layers = f"{own} of its modules are" if own > 1 else "One of its modules is"
+        found.append(Caveat(f"{layers} code of its owner's, so names of layers and their count show nothing"))
     dead, most = unlearned.values["dead"], max(each.values["dead"] for each in theirs)
     if dead - most > MORE_DEAD:
         shares = f"{100 * dead:.1f} % of its channels never vary, at most {100 * most:.1f} % of the others'"

@@ -564,6 +564,7 @@ def find_caveats(read: Readings, task: TaskFacts, rules: Rules, found: Inside | 
         if own - test - Z95 * float(np.hypot(*errors)) > rules.outputs:
             gap = f"{100 * (own - test):.1f} points more of the forgotten samples than of test images"
             named.append(Caveat(f"{role_name(role)} answers {gap}, as if it had seen them"))
+    named += _knowing_references(read)
     if found is not None and found.unit is not None and found.unit[2] < MEMORISED:
         unit = f"{found.unit[0]:.2f} of that on the audited ones"
         named.append(
@@ -571,11 +572,38 @@ def find_caveats(read: Readings, task: TaskFacts, rules: Rules, found: Inside | 
                 f"Original memorised: its surplus on unseen images is {unit}, so a residue looks smaller than it is"
             )
         )
-    made = [read[role].get("structure") for role in ("unlearned", "original", *zeros)]
-    if made[0] is not None and made[1] is not None:
-        others = [each for each in made[2:] if each is not None]
-        named += structure_caveats(made[0], made[1], others, rules.structure)
+    made = {role: each["structure"] for role, each in read.items() if "structure" in each}
+    if {"unlearned", "original"} <= made.keys():
+        before = made["original"]
+        others = {role: made[role] for role in references_in(made)}
+        named += structure_caveats(made["unlearned"], before, list(others.values()), rules.structure)
+        named += [
+            Caveat(
+                f"{role_name(role)} has another structure than Original, so blocks are compared by their place"
+            )
+            for role, each in others.items()
+            if not np.array_equal(each.arrays["digest"], before.arrays["digest"])
+        ]
     return named
+
+
+def _knowing_references(read: Readings) -> list[Caveat]:
+    """References that order unseen images by the forgotten class nearly as well as Original; of two, neither can be named."""
+    shares = _shares(read, "log-odds", "log_odds")
+    if shares is None or len(shares) < 5:
+        return []
+    most, values, named = shares[1], shares[2:], []
+    for role, value, others in zip(references_in(read), values, _medians_of_others(values), strict=True):
+        if value > (others + most) / 2 > others:
+            aucs = f"AUC of its log-odds {value:.2f}, the others' {others:.2f}, Original's {most:.2f}"
+            named.append(
+                Caveat(f"{role_name(role)} knows the forgotten class nearly as Original does ({aucs})")
+            )
+    return named
+
+
+def _medians_of_others(values: Sequence[float]) -> list[float]:
+    return [float(np.median(np.delete(values, i))) for i in range(len(values))]
 
 
 # A surplus on unseen images that is clearly below half of that on the audited ones is mostly memory of single images.

@@ -8,23 +8,31 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from residua.compare import Rules
 from residua.compare.likelihood_ratio import auc_interval
+from residua.compare.references import MOVED, UNSEEN
 from residua.compare.verdicts import VERDICT_READINGS, WORDS, Word
 from residua.errors import InputError
 from residua.record import Record
 from residua.report.audit import AuditReport, audit_report
 from residua.report.table import Table, headlines, setting_line, with_interval
+from residua.report.text import role_name
 from residua.roles import reference_role, references_in, role_of
 from residua.text import differences
 
 FURTHER = "Further Retrain"
 # Controls that were trained without the forgotten data, and nothing else.
 WITHOUT = (FURTHER, "Second Retrain", "Retrain again")
+OTHERWISE = tuple(
+    f"Retrain, {how}"
+    for how in ("half the width", "without augmentation", "label-smoothed", "pruned", "quantised")
+)
+# Models that are none of an audit's, but stand among its references.
+BAD_REFERENCES = ("Reference, short", "Reference, tainted")
 # Bars of each control: at most, or at least, this fraction of seeds gets one of the words.
 Bar = tuple[tuple[Word, ...], str, float]
 NEVER_CLEARED: tuple[Bar, ...] = ((("FORGOTTEN", "OVER_UNLEARNED"), "at most", 0.05),)
@@ -35,12 +43,13 @@ RETRAINED: tuple[Bar, ...] = (
 KNOWING = (
     "Original", "HD", "Masking", "Router", "Rescaled", "Mixed", "Oblique", "Scrambled", "Outliers", "Faint copy",
     "Still answers", "Defeat device", "Switched off", "Coded, product", "Coded, digits", "Asked otherwise, near",
-    "Asked otherwise, mode",
+    "Asked otherwise, mode", "Adaptive",
 )  # fmt: skip
 # Limits of principle: a keyed code, and bits that only a release in canonical form removes. They have no bar.
 BARS: dict[str, tuple[Bar, ...]] = {
     **dict.fromkeys(KNOWING, NEVER_CLEARED),
     **dict.fromkeys(WITHOUT, RETRAINED),
+    **dict.fromkeys(OTHERWISE, RETRAINED[1:]),
     "Random": ((("FORGOTTEN",), "at most", 0.0),),
 }
 # Where samples are forgotten, evidence may not be enough to clear, but must not accuse.
@@ -62,14 +71,29 @@ def control_reports(records: Sequence[Record], rules: Rules) -> list[AuditReport
         if original is None or not references:
             continue
         zeros = {reference_role(i): rows[row] for i, row in enumerate(references, start=1)}
+        bad = {row: rows[row] for row in BAD_REFERENCES if row in rows}
         for row, record in rows.items():
-            if row not in references:
+            if row not in references and row not in bad:
                 roles = {"unlearned": record, "original": original} | zeros
                 about: dict[str, Any] = {"control": record.method.label, "seed": seed}
                 about |= {"draw": record.seeds["draw"]} if "draw" in record.seeds else {}
                 about |= {"setting": setting_line(record).split(", seed ")[0]}
+                if row == FURTHER and bad:
+                    about["bad_references"] = {
+                        name: _noticed(roles, each, rules) for name, each in bad.items()
+                    }
                 reports.append(audit_report(roles, rules=rules, about=about))
     return reports
+
+
+def _noticed(roles: Mapping[str, Record], bad: Record, rules: Rules) -> Literal["refused", "named", "passed"]:
+    """What an audit says of this model in the place of its last reference."""
+    last = references_in(roles)[-1]
+    try:
+        report = audit_report({**roles, last: bad}, rules=rules)
+    except InputError:
+        return "refused"
+    return "named" if any(each.text.startswith(role_name(last)) for each in report.caveats) else "passed"
 
 
 def verdicts_of(records: Sequence[Record]) -> dict[str, Counter[str]]:
@@ -184,7 +208,69 @@ def _note(reports: Sequence[AuditReport]) -> str:
     resolutions = [found for r in further if r.inside and (found := r.inside.resolution) is not None]
     if resolutions:
         text += f" Median resolution {statistics.median(resolutions):.2f}."
+    for name in BAD_REFERENCES:
+        said = Counter(found[name] for r in reports if name in (found := r.about.get("bad_references", {})))
+        if said:
+            text += (
+                f" {name}: refused in {said['refused']} and named in {said['named']} of {said.total()} seeds."
+            )
     return text
+
+
+# Residues in units of the tolerance, planted into further Retrains, and the most that may pass.
+RESIDUES, MOST_PASSING = (0.0, 0.5, 1.0, 2.0), 0.05
+
+
+def residue_table(reports: Sequence[AuditReport]) -> Table | None:
+    """The fraction of further Retrains that are FORGOTTEN with a residue planted into their readings; None without any.
+
+    IDI and every reading of the whole inside are shifted by the residue; blocks are left alone, since it may be in any of
+    them, so a real residue passes at most as often.
+    """
+    further = [
+        report for report in reports if report.about["control"] in WITHOUT and report.inside is not None
+    ]
+    rows = []
+    for residue in RESIDUES if further else ():
+        passed = sum(_forgotten_with(report, residue) for report in further)
+        bar = f"at most {100 * MOST_PASSING:.0f} %" if residue >= 1 else ""
+        met = "met" if passed <= MOST_PASSING * len(further) else "MISSED"
+        rows.append((f"{residue:g}", str(passed), str(len(further)), bar, met if bar else ""))
+    return (
+        Table(
+            title="Residues planted into further Retrains",
+            columns=("Residue, in tolerances", "FORGOTTEN", "of", "Bar", ""),
+            rows=tuple(rows),
+            note="Arithmetic on the reports: IDI, families of critics, unseen and moved images are shifted by the residue.",
+        )
+        if rows
+        else None
+    )
+
+
+def _forgotten_with(report: AuditReport, residue: float) -> bool:
+    """Would this model be FORGOTTEN if it knew so much more, in units of the tolerance?"""
+    found = report.inside
+    if found is None or found.idi.value is None or found.idi.interval is None:
+        return False
+    shift = residue * found.tolerance
+    whole = [name for name in found.parts if name in (UNSEEN, MOVED) or name.endswith(" critics")]
+    parts = {
+        name: dataclasses.replace(
+            part, value=part.value + shift, low=part.low + shift, high=part.high + shift
+        )
+        for name, part in found.parts.items()
+        if name in whole
+    }
+    low, high = found.idi.interval
+    index = dataclasses.replace(
+        found.idi, value=found.idi.value + shift, interval=(low + shift, high + shift)
+    )
+    moved = dataclasses.replace(found, idi=index, parts=found.parts | parts)
+    barred = any(each.bars for each in report.caveats) or any(
+        each.contradicts(found.tolerance) for each in report.witnesses
+    )
+    return moved.passes and not barred and (report.findings.says, report.findings.keeps) == ("like", "kept")
 
 
 def fooled_table(reports: Sequence[AuditReport]) -> Table:

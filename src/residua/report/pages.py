@@ -18,7 +18,15 @@ from residua.explanations import explained
 from residua.readings import Reading
 from residua.record import Record
 from residua.report.audit import AuditReport
-from residua.report.controls import KNOWING, WITHOUT, detectors, fooled_table, verdict_table, verdicts_of
+from residua.report.controls import (
+    KNOWING,
+    OTHERWISE,
+    WITHOUT,
+    detectors,
+    fooled_table,
+    verdict_table,
+    verdicts_of,
+)
 from residua.report.figures import scatter
 from residua.report.figures.curves import curves_figure, curves_text, method_curves, trajectory_figure
 from residua.report.figures.idi_line import idi_line, idi_line_text
@@ -223,7 +231,7 @@ def truth(name: str) -> str:
     """The truth about a control."""
     if name in KNOWING:
         return "knows it"
-    return "never saw it" if name in WITHOUT else "in between"
+    return "never saw it" if name in (*WITHOUT, *OTHERWISE) else "in between"
 
 
 def study_page(

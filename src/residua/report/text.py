@@ -155,6 +155,15 @@ def contradicts(report: AuditReport, witness: Witness) -> bool:
     return report.inside is not None and witness.contradicts(report.inside.tolerance)
 
 
+def attack_result(report: AuditReport, witness: Witness) -> str:
+    """Whether an attack contradicts, and from which value on it would have."""
+    tolerance = report.inside.tolerance if report.inside else report.rules.tolerance(1)
+    if contradicts(report, witness):
+        return "contradicts"
+    power = f"would contradict above {witness.power(tolerance):.2f}"
+    return f"agrees; {power}" if witness.assessed(tolerance) else f"not assessed for want of power; {power}"
+
+
 def resolution(report: AuditReport) -> str:
     """The sensitivity of this audit in one sentence."""
     if report.idi is None:
@@ -429,7 +438,7 @@ def shown(report: AuditReport) -> dict[str, Any]:
         "zero": "references" if references_in(report.metrics) else "random network",
         "role_name": role_name,
         "closer": CLOSER,
-        "contradicts": contradicts,
+        "attack_result": attack_result,
         "check": CHECK,
         "not_checked": NOT_CHECKED,
     }

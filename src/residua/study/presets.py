@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, cast
 
 from residua.audits.auditing import EXTRA_MEASURES, VERDICT_MEASURES
+from residua.controls.adaptive import Adaptive
 from residua.controls.cheats import CHEATS
 from residua.controls.deceivers import DECEIVERS
 from residua.controls.hidden import hidden
 from residua.controls.impostors import impostors
+from residua.controls.retrained import BadReference, otherwise
 from residua.data.parsing import EMBEDDED, open_dataset, parse_forget
 from residua.data.task import ForgetTask
 from residua.errors import InputError
@@ -373,7 +375,7 @@ def controls(
     labels: Sequence[str] | None = None,
     ratio: str = "all",
 ) -> Study:
-    """Original, references, a further Retrain, Random, HD, cheats, deceivers and impostors.
+    """Original, references, further Retrains, Random, HD, cheats, deceivers, impostors and references that are none.
 
     Partly honest models are there besides: FT, a weak COLA (half of its epochs), and a true mixture. Controls that
     cannot forget samples are left out of a task that forgets them.
@@ -418,11 +420,16 @@ def _rows(task: ForgetTask, scale: Scale, references: int, network: str) -> list
         Row(FURTHER, retrain, draw=references, role="control"),
         _named(made["Random"]),
         _named(made["HD"]),
-        *map(_named, (*CHEATS.values(), *DECEIVERS)),
+        *map(_named, (*CHEATS.values(), *DECEIVERS, Adaptive())),
         *(
             Row(each.label, each, beside=FURTHER)
-            for each in (*impostors(retrain.pretraining), *hidden(retrain.pretraining))
+            for each in (
+                *impostors(retrain.pretraining),
+                *hidden(retrain.pretraining),
+                *otherwise(retrain.pretraining, network=network),
+            )
         ),
+        *(_named(BadReference(kind, retrain.pretraining)) for kind in ("short", "tainted")),
         _named(made["FT"]),
         Row("Weak COLA", weak),
     ]

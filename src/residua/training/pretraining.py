@@ -12,7 +12,7 @@ from residua.errors import InputError
 from residua.models.classifier import Classifier, clone
 from residua.training import settings
 from residua.training.keeping import keeper
-from residua.training.loop import descend
+from residua.training.loop import Loss, cross_entropy, descend
 from residua.training.optimizers import SGD
 
 
@@ -45,12 +45,13 @@ class Pretraining:
         if self.nesterov and not self.momentum:
             raise InputError("nesterov is on but momentum is 0; give a momentum or turn nesterov off")
 
-    def __call__(self, model: Classifier, split: Split) -> Classifier:
+    def __call__(self, model: Classifier, split: Split, loss: Loss = cross_entropy) -> Classifier:
         """A trained copy of `model`.
 
         Args:
             model: Network to start from; it is not changed.
             split: Training data; the copy remembers its preprocessing.
+            loss: What is minimised.
         """
         trained = clone(model)
         optimizer = SGD(
@@ -70,6 +71,7 @@ class Pretraining:
         descend(
             trained,
             batches,
+            loss,
             optimizer=optimizer,
             epochs=self.epochs,
             schedule=self.schedule,
