@@ -22,9 +22,11 @@ from residua.compare import Rules
 from residua.record import Record
 from residua.report.audit import audit_report
 from residua.report.plan import departures
+from residua.report.text import laxer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CURVE = rs.measure.InformationCurve(last=1, family="linear")
+EXTRA = (rs.measure.Structure(), rs.measure.ClassAccuracy())
 FILES = {role: f"{number}" * 64 for number, role in enumerate(("original", "unlearned", "reference"))}
 Bodies = dict[str, dict[str, Any]]
 
@@ -42,7 +44,7 @@ def models(truths) -> dict[str, rs.Classifier]:
 @pytest.fixture(scope="module")
 def audited(models, slanted) -> rs.Audit:
     fixed = {role: models[role] for role in ("original", "reference")}
-    auditor = Auditor(**fixed, task=slanted, curve=CURVE, measures=())
+    auditor = Auditor(**fixed, task=slanted, curve=CURVE, measures=EXTRA)
     made = auditor.audit(models["unlearned"], files=FILES)
     assert made.verdict == "SHALLOW"
     return made
@@ -100,6 +102,10 @@ def without(role: str, label: str) -> Callable[[Bodies], None]:
     return change
 
 
+def together(*changes: Callable[[Bodies], None]) -> Callable[[Bodies], None]:
+    return lambda bodies: [change(bodies) for change in changes] and None
+
+
 FORGERIES: dict[str, Callable[[Bodies], None]] = {
     "information of the reference as the unlearned's": theirs("unlearned", "reference", "information"),
     "information of Original as the reference's": theirs("reference", "original", "information"),
@@ -149,9 +155,39 @@ FORGERIES: dict[str, Callable[[Bodies], None]] = {
     ),
     "another network": everywhere(lambda body: body["setting"].update(network={"network": "vit"})),
     "another label": method("unlearned", label="Retrain"),
+    "no structure of the reference": without("reference", "structure"),
+    "no accuracy by class of the reference": without("reference", "class-accuracy"),
+    "no structure of any": lambda bodies: [without(role, "structure")(bodies) for role in bodies] and None,
+    "another structure": lambda bodies: bodies["unlearned"]["arrays"].update(
+        {"structure.digest": bodies["unlearned"]["arrays"]["structure.digest"][::-1].copy()}
+    ),
+    "canonical weights": lambda bodies: bodies["unlearned"]["arrays"].update(
+        {"structure.canonical": ~bodies["unlearned"]["arrays"]["structure.canonical"]}
+    ),
+    "layers that only stand-ins have": lambda bodies: bodies["unlearned"]["arrays"].update(
+        {"structure.linear": ~bodies["unlearned"]["arrays"]["structure.linear"]}
+    ),
+    "structure refused": together(
+        without("unlearned", "structure"),
+        lambda bodies: bodies["unlearned"]["measures"].update(structure={"label": "structure", "refused": "no luck"}),
+    ),
+    "fewer samples": everywhere(lambda body: body["setting"]["task"].update(part=0.1)),
+    "a reading higher, on another machine": together(
+        everywhere(lambda body: body["software"].update(processor="another")),
+        lambda bodies: bodies["unlearned"]["readings"]["accuracy"].update(
+            TA=bodies["unlearned"]["readings"]["accuracy"]["TA"] - 0.03
+        ),
+    ),
+    "settings that no measure takes": lambda bodies: bodies["unlearned"]["measures"]["accuracy"]["fields"].update(x=1),
 }  # fmt: skip
-# The verdict and the subject stay what they were, so nothing is gained.
-HARMLESS = {"the role of a control", "another label", "another network", "another seed"}
+# The verdict and the subject stay what they were, so nothing is gained; what was left out is named.
+HARMLESS = {
+    "the role of a control",
+    "another label",
+    "another network",
+    "another seed",
+    "no structure of any",
+}
 
 
 @pytest.fixture(scope="module")
@@ -215,23 +251,32 @@ def test_no_forgery_passes_with_another_verdict_or_subject(audited, models, slan
         assert forged.verdict == audited.verdict
         audited.save(tmp_path / "true")
         assert statement(tmp_path)["subject"] == statement(tmp_path / "true")["subject"]
+        missing = set(audited.records["unlearned"].readings) - set(forged.records["unlearned"].readings)
+        assert missing <= statement(tmp_path)["predicate"]["notAssessed"].keys()
 
 
-LAX = {"margin": 0.99, "level": 0.4, "utility": 0.9, "outputs": 0.4, "divergence": 9.0, "floor_margin": 0.4}
+LAX = [
+    ("margin", 0.99), ("level", 0.4), ("level", 1e-9), ("utility", 0.9), ("outputs", 0.4), ("divergence", 9.0),
+    ("floor_margin", 0.4), ("confidence", 0.01), ("structure", "we like it so"),
+]  # fmt: skip
 
 
 @pytest.mark.usefixtures("measured_once")
-@pytest.mark.parametrize("rule", LAX)
+@pytest.mark.parametrize(("rule", "value"), LAX)
 def test_a_rule_that_was_made_laxer_is_named_and_departs_from_the_plan(
-    audited, models, slanted, tmp_path, rule
+    audited, models, slanted, tmp_path, rule, value
 ):
     fixed = {role: models[role] for role in ("original", "reference")}
-    plan = planned(**fixed, task=slanted, curve=CURVE, measures=(), rules=Rules())
+    plan = planned(**fixed, task=slanted, curve=CURVE, measures=EXTRA, rules=Rules())
     assert departures(plan, audited.records, Rules()) == []
-    rules = replace(Rules(), **{rule: LAX[rule]})
+    rules = replace(Rules(), **{rule: value})
     forged = rs.Audit(audit_report(audited.records, rules=rules), audited.records)
     assert passes(tmp_path, forged, models, slanted)
-    told = f"The rule {rule} is {LAX[rule]:g}, laxer than the usual"
+    told = (
+        f"The rule {rule} is {value:g}, laxer than the usual"
+        if rule != "structure"
+        else f", because: {value}."
+    )
     for text in (
         (tmp_path / "report.html").read_text(),
         (tmp_path / "report.md").read_text(),
@@ -239,3 +284,27 @@ def test_a_rule_that_was_made_laxer_is_named_and_departs_from_the_plan(
     ):
         assert told in text
     assert departures(plan, audited.records, rules) == [f"the rules differ in {rule}"]
+
+
+def test_rules_that_are_spent_over_looks_are_not_laxer():
+    assert laxer(Rules().spending(0.2), 1) == laxer(Rules(), 1) == []
+
+
+def test_a_reason_for_another_structure_is_one_line():
+    with pytest.raises(rs.InputError, match="one line of printable text"):
+        Rules(structure="none\nHow sure: entirely.")
+
+
+def test_a_file_of_a_model_that_the_audit_made_itself_is_a_forgery(audited, models, slanted, tmp_path):
+    """Nobody reads such a file, so nothing would compare its hash."""
+    record = audited.records["reference"]
+    made = record.model_copy(update={"method": record.method.model_copy(update={"file": "f" * 64})})
+    given = {role: models[role] for role in ("original", "unlearned")}
+    assert rerunning._other_files(given, {"reference": made}, {}) != []
+    assert rerunning._other_files(given | {"reference": models["reference"]}, {"reference": made}, {}) == []
+
+
+def test_files_that_were_not_given_are_not_passed_over_in_silence(audited, models, slanted, tmp_path):
+    audited.save(tmp_path)
+    notes = rs.rerun(tmp_path, **models, task=slanted).notes
+    assert any("files of original and unlearned and reference" in note for note in notes)

@@ -15,7 +15,7 @@ from residua.audits.auditing import draw_random, read_models, train_proxies
 from residua.audits.saved import Saved, as_saved, records_of_saved
 from residua.audits.verifying import SAME_MACHINE, TOLERANCE, read_records, read_report, verify
 from residua.compare import IDI
-from residua.compare.verdicts import Word
+from residua.compare.verdicts import VERDICT_READINGS, Word
 from residua.data.task import ForgetTask
 from residua.errors import InputError, first_line
 from residua.measure import Measure, measures
@@ -85,9 +85,15 @@ def rerun(
         raise InputError(f"tolerance is {tolerance}, expected 0 or more")
     left_out = [] if report.tier == "weights" else _left_out(models, records)
     remeasured = _measured_again(models, records, report.tier == "weights", task, notes)
+    if unread := [role for role in models if records[role].method.file and role not in (files or {})]:
+        notes.append(
+            f"that the files of {' and '.join(unread)} are those of the records was not compared; give files="
+        )
     again = audit_report(remeasured, rules=report.rules)
     moved, found, n = _compare(records, remeasured, tolerance)
-    found += left_out + _other_files(records, files or {}) + array_moves(records, remeasured, tolerance)
+    found += (
+        left_out + _other_files(models, records, files or {}) + array_moves(records, remeasured, tolerance)
+    )
     found += _index_moves(report.idi, again.idi, tolerance)
     equal = not moved and not found and all(same_arrays(records[role], remeasured[role]) for role in records)
     if again.verdict != report.verdict:
@@ -100,13 +106,20 @@ def rerun(
     return Rerun(again.verdict, n, moved, equal, found, notes, tolerance)
 
 
-def _other_files(records: Mapping[str, Record], files: Mapping[str, str]) -> list[str]:
+def _other_files(
+    models: Mapping[str, object], records: Mapping[str, Record], files: Mapping[str, str]
+) -> list[str]:
     """Models whose weights are the records', but in another file than the one that the record, and a statement, names."""
-    return [
-        f"the file of {role} has the SHA-256 {files[role][:12]}, the record's is {str(record.method.file)[:12]}"
-        for role, record in records.items()
-        if record.method.file is not None and files.get(role, record.method.file) != record.method.file
-    ]
+    found = []
+    for role, record in records.items():
+        named = record.method.file
+        if named is not None and role not in models:
+            found.append(f"the record of {role} names a file, {named[:12]}, but it was made for the audit")
+        elif named is not None and files.get(role, named) != named:
+            found.append(
+                f"the file of {role} has the SHA-256 {files[role][:12]}, the record's is {named[:12]}"
+            )
+    return found
 
 
 def _measured_again(
@@ -214,7 +227,12 @@ def _measure(
         what = "the random network that was drawn" if made == ["random"] else "the proxy that was trained"
         notes.append(f"{what} again has other weights than the record's, as another machine may give")
     clear_all()  # in the process of the audit, its own curves would be compared with themselves
-    return read_models({role: models[role] for role in records}, task, again, seed=seed)
+    # What was refused for one of the models is refused again; what the verdict rests on never was.
+    needed, beside = (
+        [each for each in again if (each.label in VERDICT_READINGS["weights"]) == wanted]
+        for wanted in (True, False)
+    )
+    return read_models({role: models[role] for role in records}, task, needed, beside, seed=seed)
 
 
 def _seed(records: Mapping[str, Record]) -> int:
@@ -272,8 +290,8 @@ def _compare(
     found: list[str] = []
     n = 0
     for role, record in then.items():
-        for label, values in record.readings.items():
-            others = now[role].readings.get(label, {})
+        for label in sorted(record.readings.keys() | now[role].readings.keys()):
+            values, others = (each.readings.get(label, {}) for each in (record, now[role]))
             for name in sorted(values.keys() | others.keys()):
                 n += 1
                 what, old, new = f"{role} {label} {name}", values.get(name), others.get(name)

@@ -27,6 +27,7 @@ from residua.models.checkpoint import Checkpoint
 from residua.models.classifier import Classifier
 from residua.models.foreign.opening import open_model
 from residua.record import NAME, Record
+from residua.study.store import RECORDS, own_file, own_folder
 from residua.text import from_json, slug
 from residua.training.recipes import Scale, unlearning_of
 from residua.training.settings import described
@@ -169,7 +170,7 @@ def named(
 
 def records_in(folder: Path) -> list[Record]:
     """The records of a study in its own order, or those that lie in the folder."""
-    inside = folder / "records" if (folder / "records").is_dir() else folder
+    inside = own_folder(folder, RECORDS) if (folder / RECORDS).is_dir() else folder
     paths = sorted(path for path in inside.glob("[!.]*.json") if path.name not in OTHERS)
     if not paths:
         raise InputError(
@@ -180,12 +181,12 @@ def records_in(folder: Path) -> list[Record]:
     known = [path for path in paths if not place or path.stem in place]
     if not known:
         raise InputError(f"{folder / 'keys.json'} names none of the records in {inside}; run the study again")
-    return [Record.read(path) for path in known]
+    return [Record.read(own_file(path)) for path in known]
 
 
 def _order(path: Path) -> list[str]:
     """The rows of a study in its own order; nothing where the folder holds none."""
-    if not path.exists():
+    if not own_file(path).exists():
         return []
     try:
         return list(dict(from_json(read_text(path))))

@@ -104,6 +104,7 @@ def verify(
     _print(_of_page(folder))
     report = read_report(folder)
     _print(laxer(report.rules, len(references_in(report.records))))
+    _print([f"Not assessed: {name} ({why})." for name, why in report.not_assessed.items()])
     if rerun:
         again = _rerun(folder, typed, trust, tolerance)
         _print([*again.notes, *again.found])

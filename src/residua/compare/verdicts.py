@@ -11,7 +11,7 @@ from residua.compare.agreement import Caveat, Likeness, Witness
 from residua.compare.information import IDI, LEVEL
 from residua.compare.references import Inside
 from residua.compare.three_samples import Side, ThreeSample
-from residua.errors import InputError
+from residua.errors import InputError, printable
 from residua.readings import Z95
 
 Word = Literal["FORGOTTEN", "SHALLOW", "NOT_FORGOTTEN", "OVER_UNLEARNED", "UTILITY_LOST", "UNDETERMINED"]
@@ -86,6 +86,10 @@ class Rules:
         }
         if self.margin is not None:
             most["margin"] = 1.0
+        if self.structure != printable(self.structure, 500) or "\n" in self.structure:
+            raise InputError(
+                "the reason for another structure is one line of printable text, 500 characters at most; shorten it"
+            )
         for name, below in most.items():
             if not 0 < getattr(self, name) < below:
                 raise InputError(f"{name} is {getattr(self, name)}, expected above 0 and below {below:g}")

@@ -56,7 +56,7 @@ def _mark(path: Path) -> tuple[int, int, int, int]:
         facts = path.stat()
     except OSError:
         return (0, -1, 0, 0)  # hashing it says why
-    return facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
+    return facts.st_ino % 2**63, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
 
 
 def _digest(path: Path) -> bytes:

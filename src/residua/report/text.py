@@ -277,13 +277,30 @@ def rules_line(rules: Rules) -> str:
 
 
 def laxer(rules: Rules, references: int) -> list[str]:
-    """The rules that are laxer than the defaults, each in a sentence; all of them tolerate more where they are larger."""
-    usual = dataclasses.asdict(Rules()) | {"margin": Rules().tolerance(references)}
-    return [
-        f"The rule {name} is {value:g}, laxer than the usual {usual[name]:g}."
-        for name, value in dataclasses.asdict(rules).items()
-        if isinstance(value, float) and value > usual[name]
+    """The rules that are laxer than the defaults, each in a sentence.
+
+    Most tolerate more where they are larger. An interval tolerates more where its confidence is lower, and a test of
+    outputs finds less of Original in them where its level is lower than what the interval errs with.
+    """
+    usual = dataclasses.replace(Rules(), margin=Rules().tolerance(references))
+    lax = [
+        name
+        for name in ("margin", "floor_margin", "level", "utility", "outputs", "divergence")
+        if (getattr(rules, name) or 0.0) > getattr(usual, name)
     ]
+    if rules.confidence < usual.confidence:
+        lax.append("confidence")
+    if rules.level < 0.99 * min(1 - rules.confidence, usual.level):
+        lax.append("level")
+    found = [
+        f"The rule {name} is {getattr(rules, name):g}, laxer than the usual {getattr(usual, name):g}."
+        for name in lax
+    ]
+    if rules.structure:
+        found.append(
+            f"The rule structure admits another structure than Original's, because: {rules.structure}."
+        )
+    return found
 
 
 def plan_digest(plan: Any) -> str:

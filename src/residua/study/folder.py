@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 from residua.errors import InputError
 from residua.files import read_text, write_atomically
 from residua.record import Record
-from residua.study.store import DAMAGED, PARTS, RECORDS, Claims, Store, hash_of, is_name, own_folder
+from residua.study.store import DAMAGED, PARTS, RECORDS, Claims, Store, hash_of, is_name, own_file, own_folder
 from residua.text import differences, from_json
 
 # Files beside the cells: what the study is, which key each of its cells has, and where the run is.
@@ -139,7 +139,7 @@ def replace(path: Path, body: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    if not path.exists():
+    if not own_file(path).exists():
         return None
     try:
         body = from_json(read_text(path))
@@ -160,7 +160,7 @@ def check(out: str | Path, *, repair: bool = False) -> list[str]:
     store.tell = sentences.append
     for path in (out / DEFINITION, out / KEYS, out / STATUS):
         try:
-            text = read_text(path) if path.exists() else '"sha256"'
+            text = read_text(path) if own_file(path).exists() else '"sha256"'
             _read(path)
         except InputError as error:
             text = str(error)
@@ -168,7 +168,7 @@ def check(out: str | Path, *, repair: bool = False) -> list[str]:
             store.set_aside(path, "its content does not match its hash")
     for path in sorted(own_folder(out, RECORDS).glob("[!.]*.json")):
         try:
-            Record.read(path)
+            Record.read(own_file(path))
         except InputError as error:
             store.set_aside(path, str(error))
     return sentences

@@ -41,6 +41,7 @@ from residua.npz import read_npz
 from residua.record import software
 from residua.study.executors import Tell, silent
 from residua.text import from_json
+from residua.training.keeping import read_state
 
 # The folders of a store: hexadecimal digits of the names in them, and the ending.
 PARTS = {
@@ -64,6 +65,13 @@ def own_folder(out: Path, name: str) -> Path:
         raise StoreFault(
             f"{path} is a link, expected a folder of the store itself; put the folder there, or choose another place"
         )
+    return path
+
+
+def own_file(path: Path) -> Path:
+    """This file beside the store's folders, or the place for it; a link would show what is not in the store."""
+    if path.is_symlink():
+        raise StoreFault(f"{path} is a link, expected a file of the study itself; put the file there")
     return path
 
 
@@ -135,6 +143,10 @@ class LostModel(InputError):
         return type(self), (self.weights,)
 
 
+class LostArrays(InputError):
+    """The arrays of a cell are missing or damaged: it has to run again."""
+
+
 def key_of(kind: str, inputs: Mapping[str, Any]) -> str:
     """The key of a cell: a hash of its kind and inputs."""
     return hash_of({"kind": kind, "inputs": inputs})[:32]
@@ -190,17 +202,20 @@ class Store:
         """The arrays of a finished cell; if they are damaged, both are, and the cell has to run again."""
         if result.arrays is None:
             return {}
-        path = file_of(self.folder, "arrays", result.arrays)
         try:
-            if not _is_regular(path):
-                raise InputError("it is not a regular file")
-            arrays = read_npz(path, lambda member: member.filename.removesuffix(".npy"))
-            if _arrays_hash(arrays) != result.arrays:
-                raise InputError("its content does not match its name")
+            return self._arrays(result.arrays)
         except (InputError, OSError) as error:
-            self.set_aside(path, str(error))
+            self.set_aside(file_of(self.folder, "arrays", result.arrays), str(error))
             self.set_aside(file_of(self.folder, "cells", result.key), "its arrays are damaged")
-            raise InputError(f"the arrays of {result.name} are damaged; run the study again") from error
+            raise LostArrays(f"the arrays of {result.name} are damaged; run the study again") from error
+
+    def _arrays(self, name: str) -> dict[str, np.ndarray]:
+        path = file_of(self.folder, "arrays", name)
+        if not _is_regular(path):
+            raise InputError("it is not a regular file")
+        arrays = read_npz(path, lambda member: member.filename.removesuffix(".npy"))
+        if _arrays_hash(arrays) != name:
+            raise InputError("its content does not match its name")
         return arrays
 
     def keep_model(self, model: Classifier) -> str:
@@ -257,19 +272,31 @@ class Store:
         tell, self.tell = self.tell, sentences.append
         try:
             for result in self.results():
-                try:
-                    self.arrays(result)
-                    if result.model is not None and os.path.lexists(
-                        file_of(self.folder, "models", result.model)
-                    ):
-                        self.model(result.model)
-                except StoreFault:
-                    raise
-                except InputError:
-                    continue  # it was reported
+                if result.arrays is not None:
+                    with contextlib.suppress(LostArrays):
+                        self.arrays(result)
+            self._check_rest()
         finally:
             self.tell = tell
-        return list(dict.fromkeys(sentences))  # several cells may share a model
+        return list(dict.fromkeys(sentences))
+
+    def _check_rest(self) -> None:
+        """Models, states of trainings, and arrays that no cell names: those of old settings."""
+        readers: dict[str, Callable[[Path], object]] = {
+            "arrays": lambda path: self._arrays(path.stem),
+            "models": lambda path: self.model(path.stem),
+            "partial": read_state,
+        }
+        for part, read in readers.items():
+            for path in sorted(own_folder(self.folder, part).glob("[!.]*")):
+                try:
+                    if not is_name(part, path.name.partition(".")[0]) or not _is_regular(path):
+                        raise InputError("it is not a file of a store")
+                    read(path)
+                except LostModel:
+                    continue  # it was reported
+                except InputError as error:
+                    self.set_aside(path, str(error))
 
     def set_aside(self, path: Path, why: str) -> None:
         """Report a damaged file, and move it to `damaged/` if this store repairs."""

@@ -13,6 +13,7 @@ in a loss would begin again at 0.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -26,6 +27,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from residua.errors import InputError, first_line
 from residua.files import write_atomically
 from residua.text import from_json
 
@@ -49,14 +51,12 @@ class Keeper:
     ) -> list[float]:
         """Put everything back as it was after the last kept epoch; the losses so far. Nothing where nothing was kept."""
         try:
-            with safe_open(self.path, framework="pt") as file:
-                state = from_json((file.metadata() or {})[KEY])
-                tensors = {name: file.get_tensor(name) for name in file.keys()}
+            state, tensors = read_state(self.path)
             own = _under("model.", tensors)
             if _shapes(own) != _shapes(model.state_dict()):
                 return []
             moments = [_under(f"optimizer.{i}.", tensors) for i in range(len(_parameters(optimizer)))]
-        except (OSError, SafetensorError, ValueError, KeyError):
+        except (InputError, KeyError):
             return []  # none, or a damaged one: the training begins at the beginning
         with torch.no_grad():
             for name, tensor in model.state_dict().items():
@@ -90,9 +90,31 @@ class Keeper:
         tensors["random"] = torch.get_rng_state()
         if torch.cuda.is_initialized():
             tensors |= {f"random.{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
-        about = {KEY: json.dumps({"history": history, "scaler": scaler.state_dict()})}
+        state = json.dumps({"history": history, "scaler": scaler.state_dict()})
+        about = {KEY: state, "sha256": _hash(state, tensors)}
         write_atomically(self.path, lambda part: save_file(tensors, part, metadata=about))
         self._last = time.monotonic()
+
+
+def read_state(path: Path) -> tuple[Any, dict[str, Tensor]]:
+    """What was kept in this file: losses and the like, and tensors."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            about = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+        if about.get("sha256") != _hash(about.get(KEY, ""), tensors):
+            raise ValueError("its content does not match its hash")
+        return from_json(about[KEY]), tensors
+    except (OSError, SafetensorError, ValueError, KeyError) as error:
+        raise InputError(f"{path} is not the state of a training ({first_line(error)}); remove it") from error
+
+
+def _hash(state: str, tensors: Mapping[str, Tensor]) -> str:
+    sha = hashlib.sha256(state.encode())
+    for name, tensor in sorted(tensors.items()):
+        sha.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        sha.update(tensor.reshape(-1).view(torch.uint8).numpy())
+    return sha.hexdigest()
 
 
 @dataclass

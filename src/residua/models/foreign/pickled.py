@@ -8,13 +8,16 @@ are looked up in the file's bytes, for the wanted tensors alone.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import pickle
 import pickletools
 import re
 import struct
+import tarfile
 import warnings
 import zipfile
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,7 +151,7 @@ def _archive(path: Path, raw: bytes) -> tuple[Any, Places]:
         raise ValueError("numbers in the byte order of another machine")
     start, end = places["data.pkl"]
     contents = _Pickle(path, io.BytesIO(raw[start:end])).contents()
-    return contents, {key.removeprefix("data/"): place for key, place in places.items()}
+    return contents, {key[5:]: place for key, place in places.items() if key.startswith("data/")}
 
 
 def _members(raw: bytes) -> Places:
@@ -161,7 +164,8 @@ def _members(raw: bytes) -> Places:
     _check_end(raw, table, len(members))
     folders = {member.filename.partition("/")[0] for member in members}
     names = [member.filename.partition("/")[2] for member in members]
-    if len(folders) != 1 or len({name.lower() for name in names}) < len(names):
+    # PyTorch asks for names whatever their case: another BYTEORDER would count.
+    if len(folders) != 1 or len(set(names)) < len(names) or any(name != name.lower() for name in names):
         raise ValueError("names that torch.save does not write")
     places: dict[str, tuple[int, int]] = {}
     free = 0
@@ -203,6 +207,9 @@ def _check_end(raw: bytes, table: int, count: int) -> None:
 
 def _before_archives(path: Path, raw: bytes) -> tuple[Any, Places]:
     """The format before the archives: several pickles in a row, and then the numbers of every storage."""
+    with contextlib.suppress(tarfile.TarError):  # the format before that, for which PyTorch looks first
+        tarfile.TarInfo.frombuf(raw[:512], "utf-8", "surrogateescape")
+        raise ValueError("it is a tar archive")
     file = io.BytesIO(raw)
     if file.read(len(LEGACY)) != LEGACY:
         file.seek(0)
@@ -233,6 +240,8 @@ PUSHED = frozenset(
     )
 )  # fmt: skip
 MARK = object()
+# Dimensions of a tensor and arguments of a function, at most: longer ones could be named over and over.
+MOST = 64
 
 
 class _Pickle:
@@ -291,7 +300,11 @@ class _Pickle:
                 arguments, function = stack.pop(), stack.pop()
                 stack.append(_made(function, arguments))
             case "BUILD":
-                stack.pop()  # names beside an ordered dictionary, such as the versions of its modules
+                state = stack.pop()  # of an ordered dictionary, such as the versions of its modules
+                if type(stack[-1]) is dict:
+                    _attributes(OrderedDict, state)
+                elif not isinstance(stack[-1], Global):
+                    raise ValueError("a tensor that is changed after it was made")
             case "BINPERSID":
                 stack.append(self._storage(stack.pop()))
             case _:
@@ -305,7 +318,7 @@ class _Pickle:
         return items[::-1]
 
     def _storage(self, words: Any) -> Storage:
-        kind, of, key, _, count, *view = words
+        kind, of, key, _, count, *view = words[:MOST]
         if kind != "storage" or not isinstance(of, Global) or any(view) or type(key) is not str:
             raise ValueError("a storage of another kind")
         name = "torch.storage.UntypedStorage" if of.name == "torch.UntypedStorage" else of.name
@@ -338,25 +351,52 @@ def _named(name: str) -> Global:
 
 def _made(function: Any, arguments: Any) -> Any:
     """A tensor, a dictionary, or for all else a name that nobody looks at."""
-    if not isinstance(function, Global) or type(arguments) is not tuple:
+    if not isinstance(function, Global) or type(arguments) is not tuple or len(arguments) > MOST:
         raise MoreThanWeights
     if function.name == SUBCLASS:
+        _attributes(Tensor, *arguments[3:])
         return _made(arguments[0], arguments[2]) if arguments[0] != function else Global(SUBCLASS)
     if WRAPPED.fullmatch(function.name):
+        _attributes(Tensor, *arguments[3:])
         return arguments[0]
     if function.name.startswith("collections."):
+        if not all(_counts(each) for each in arguments):
+            raise ValueError("a dictionary that is filled while it is made")
         return {}
     if not REBUILT.fullmatch(function.name):
         return Global(function.name)
     storage, offset, size, stride, *more = arguments
     if not isinstance(storage, Storage) or type(size) is not tuple or type(stride) is not tuple:
         raise ValueError("a tensor without numbers")
+    newest = function.name.endswith("_v3")
+    if len(size) > MOST or len(size) != len(stride) or any(more[3 if newest else 2 :]):
+        raise ValueError(
+            "a tensor of too many dimensions, or one of which PyTorch shows other numbers than are stored"
+        )
     dtype = storage.dtype
-    if function.name.endswith("_v3"):
+    if newest:
         dtype = getattr(torch, more[2].name.removeprefix("torch."))
         if not isinstance(dtype, torch.dtype):
             raise ValueError("a tensor of an unknown kind of numbers")
     return Stored(storage, _whole(offset), tuple(map(_whole, size)), tuple(map(_whole, stride)), dtype)
+
+
+def _attributes(of: type, *states: Any) -> None:
+    """Refuse attributes that would take the place of those that the object has, its numbers among them."""
+    for part in (part for state in states for part in (state if type(state) is tuple else (state,))[:MOST]):
+        names = part if type(part) is dict and len(part) <= MOST else () if part is None else [None]
+        if not all(type(name) is str and not hasattr(of, name) for name in names):
+            raise ValueError("a tensor, or a dictionary of them, of which a part is replaced")
+
+
+def _counts(argument: Any) -> bool:
+    """Whether it is nothing, the name of a kind, or a few counts by number."""
+    few = type(argument) is dict and len(argument) <= MOST
+    return (
+        not argument
+        or isinstance(argument, Global)
+        or (few and {type(n) for n in argument.values()} <= {int})
+    )
 
 
 def _whole(number: Any) -> int:
