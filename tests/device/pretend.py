@@ -19,7 +19,7 @@ import contextlib
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
@@ -28,7 +28,6 @@ import torch
 import torch._dynamo  # now: it looks at functions that are replaced below
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map_only
 
 aten = torch.ops.aten
 COPIES = {aten.copy_.default, aten._to_copy.default}
@@ -83,6 +82,26 @@ class _State:
 _states: list[_State] = []
 _calls: list[Any] = []  # functions of PyTorch that Python is in
 _leaving: list[bool] = []  # not empty while a tensor is asked to leave the device
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    """The tensors in what an operation is given."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _tensors(each)
+
+
+def _changed(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
+    """What an operation is given or gives, with every tensor of this kind changed."""
+    if isinstance(value, kind):
+        return change(value)
+    if isinstance(value, list | tuple):
+        return type(value)([_changed(each, kind, change) for each in value])
+    if isinstance(value, dict):
+        return {name: _changed(each, kind, change) for name, each in value.items()}
+    return value
 
 
 def _device(value: Any) -> torch.device:
@@ -184,7 +203,7 @@ class OnGpu(torch.Tensor):
 
 def _dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     state = _states[-1]
-    tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    tensors = list(_tensors((args, kwargs)))
     ours = [tensor for tensor in tensors if isinstance(tensor, OnGpu)]
     target = None if kwargs.get("device") is None else _device(kwargs["device"])
     if ours and not _leaving and (target is None or target.type == "cpu"):
@@ -202,7 +221,7 @@ def _dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         _refuse_mixture(func, args, tensors, ours)
     leaves = bool(ours) and target is not None and target.type == "cpu"
     _count(func, args, bool(ours), leaves, state.log)
-    inner_args, inner_kwargs = tree_map_only(OnGpu, lambda t: t.held, (args, kwargs))
+    inner_args, inner_kwargs = _changed((args, kwargs), OnGpu, lambda t: t.held)
     if target is not None:
         inner_kwargs = {k: v for k, v in inner_kwargs.items() if k != "pin_memory"}
         inner_kwargs["device"] = "cpu" if target.type == "cuda" else target
@@ -212,7 +231,7 @@ def _dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if leaves:
         return out
     home = target if target is not None and target.type == "cuda" else ours[0].place if ours else target
-    return tree_map_only(torch.Tensor, lambda t: _wrapped(t, func, args, ours, home, state), out)
+    return _changed(out, torch.Tensor, lambda t: _wrapped(t, func, args, ours, home, state))
 
 
 def _on_cpu(func: Any, args: Any, kwargs: dict[str, Any], tensors: list[torch.Tensor]) -> Any:
@@ -243,7 +262,7 @@ def _refuse_mixture(func: Any, args: Any, tensors: list[torch.Tensor], ours: lis
         if not isinstance(t, OnGpu) and t.dim() and t.device.type != "meta" and not getattr(t, "made_inside", False)
     ]  # fmt: skip
     if func in INDEXING and isinstance(args[0], OnGpu):  # CPU indices are copied to the device
-        indices = {id(t) for t in tree_leaves(args[1]) if isinstance(t, torch.Tensor)}
+        indices = {id(t) for t in _tensors(args[1])}
         _states[-1].log.up[line()] += sum(id(t) in indices for t in others)
         others = [t for t in others if id(t) not in indices]
     found = {t.place for t in ours} | {t.device for t in others}
