@@ -1,44 +1,57 @@
-"""Which methods reach the blocks, and which metrics notice: two studies and the table of the second.
+"""Which methods reach the blocks, and which metrics notice: two studies and their tables.
 
-`residua study run reproduction/inside.py:inside --out DIR` makes every method beside five references; `inside-small` does so
-on a fifth of CIFAR-10 (`--data cifar10:DIR`). `residua study run reproduction/inside.py:tribunal --out DIR` makes a pool of
-models that keep the knowledge and of models that never had it, and `python -m reproduction.inside DIR` says for each
-metric how well it separates them.
+    python -m reproduction.inside inside --out DIR
+    python -m reproduction.inside inside-small --data cifar10:DIR --out DIR
+    python -m reproduction.inside tribunal --out DIR
+
+`inside` makes every method beside five references; `tribunal` makes a pool of models that keep the knowledge and of models
+that never had it, and says for each metric how well it separates them. Each command is `residua study run`, then
+`residua study verdicts` (both also work by themselves, with reproduction/inside.py:NAME as the study), then the table of the
+audits in DIR/verdicts. A run that was killed resumes.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import itertools
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
+from residua.audits.verifying import reports_in
 from residua.cli.console import show
-from residua.cli.inputs import records_in
-from residua.compare.likelihood_ratio import auc_interval
 from residua.controls.cheats import CHEATS
 from residua.controls.deceivers import DECEIVERS
 from residua.controls.impostors import impostors
 from residua.data.parsing import split_settings, with_settings
 from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.measure import LogOdds, Measure, Relearning, Stress
-from residua.report.methods import summary
-from residua.report.table import Table, with_interval
+from residua.measure import Embedding, LogOdds, Measure, Relearning, Stress
+from residua.report.audit import AuditReport
+from residua.report.controls import FURTHER, WITHOUT, Detector, detectors
+from residua.report.table import Table, mean_sd, with_interval
+from residua.roles import references_in, role_of
 from residua.study.definition import Row, Study
-from residua.study.executors import Tell, silent
+from residua.study.executors import Tell
 from residua.study.presets import TENTH, Preset
 from residua.training.pretraining import Pretraining
 from residua.training.recipes import SMALL
 from residua.unlearn import Unlearner, traits
 
 HONEST = "Honest: "
-ANCHORS = ("Original", "Retrain")
+# What a model's knowledge should outlive; rows that were treated have it behind their label.
+TREATMENTS = ("4 bits", "relearned")
+# The metrics of the first table, in its order; of one that is read by block, the last block's.
+SHOWN = (
+    "UA", "TA", "recovery", "IDI", "KR", "LPR", "RUS", "activation_distance", "completeness", "offline_LiRA", "offline_RMIA",
+    "log_odds", "ZRF_paper", "three_sample", "three_sample_aggregated",
+)  # fmt: skip
 # Trainings of models that never saw the data, beside the one that Original and the references had.
 VARIED: dict[str, dict[str, Any]] = {
     "as Original": {}, "half the epochs": {"epochs": 6}, "twice the epochs": {"epochs": 24}, "cropped": {"crop": 2},
@@ -79,23 +92,21 @@ class Inside(Preset):
         )
 
     def measures(self, network: str) -> tuple[Measure, ...]:
-        return (*super().measures(network), Stress(), LogOdds(), Relearning())
+        drawn = (each for each in super().measures(network) if not isinstance(each, Embedding))
+        return (*drawn, Stress(), LogOdds(), Relearning())
+
+    def __call__(self, *given: Any, **named: Any) -> Study:
+        return dataclasses.replace(super().__call__(*given, **named), compact=True)
 
 
 @dataclass(frozen=True)
 class Tribunal(Inside):
     """Models whose truth is known: those of `VARIED` never saw the data; methods that keep the encoder, cheats, deceivers
-    and impostors have all of it. In networks of two widths, for each of two seeds."""
+    and impostors have all of it. In networks of two widths, for each of two seeds; those of the first width also after
+    each treatment."""
 
-    def __call__(
-        self,
-        data: str | None = None,
-        forget: str | None = None,
-        network: str | None = None,
-        tell: Tell = silent,
-        init: str | Path | None = None,
-    ) -> Study:
-        study = super().__call__(data, forget, network, tell, init)
+    def __call__(self, *given: Any, **named: Any) -> Study:
+        study = super().__call__(*given, **named)
         (name, fields), = study.networks.items()  # fmt: skip
         networks = {f"{name} of width {width}": {**fields, "width": width} for width in WIDTHS}
         return dataclasses.replace(study, networks=networks)
@@ -111,24 +122,43 @@ class Tribunal(Inside):
             )
             for label, changed in VARIED.items()
         }
-        further = Row("Further Retrain", retrain, draw=len(VARIED) + 1, role="control")
+        references = [
+            Row(f"Retrain {n + 1}", retrain, draw=n, role="reference") for n in range(1, self.references)
+        ]
+        further = Row(FURTHER, retrain, draw=self.references, role="control")
         # Methods that keep the encoder, by their own trait: it is known what their models know.
         keep = [
             each for each in made.values() if traits(each).keeps_encoder and traits(each).role == "method"
         ]
-        return [
-            made["Original"],
-            retrain,
+        rows = [
+            Row("Original", made["Original"]),
+            Row("Retrain", retrain),
             further,
-            *(Row(f"{HONEST}{label}", each, draw=1, role="control") for label, each in honest.items()),
-            *keep,
-            *(Row(each.label, each) for each in (*CHEATS.values(), *DECEIVERS)),
+            *(
+                Row(f"{HONEST}{label}", each, draw=self.references + 1, role="control")
+                for label, each in honest.items()
+            ),
+            *(Row(each.label, each) for each in (*keep, *CHEATS.values(), *DECEIVERS)),
             *(
                 Row(each.label, each, beside=further.label)
                 for each in impostors(retrain.pretraining)
                 if each.label in ("Faint copy", "Defeat device")
             ),
         ]
+        treated = [_treated(row, by) for by in TREATMENTS for row in rows if network["width"] == WIDTHS[0]]
+        return [*rows, *references, *treated]
+
+
+def _treated(row: Row, by: str) -> Row:
+    """A row after a treatment, by the file beside this one as a module by itself: workers do not look in the checkout."""
+    folder = str(Path(__file__).resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    kind = importlib.import_module("treated").Treated
+    label = f"{row.label}, {by}"
+    if traits(row.method).savable:
+        return Row(label, kind(by), beside=row.label, role="control")
+    return Row(label, kind(by, row.method), beside=row.beside, role="control")
 
 
 studies: dict[str, Preset] = {
@@ -136,62 +166,161 @@ studies: dict[str, Preset] = {
     for each in (
         Inside("inside", "tiny", "fashion-sample", seeds=3, references=5),
         Inside("inside-small", "small", "cifar10", references=5, ratio=TENTH, part=0.2, training=CONVERGED),
-        Tribunal("tribunal", "tiny", "fashion-sample", seeds=2),
+        Tribunal("tribunal", "tiny", "fashion-sample", seeds=2, references=3),
     )
 }
 
 
-def verdict_on_metrics(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """For each metric its AUC as a detector of kept knowledge, with a 95 % interval, and the models that fool it.
-
-    A model's score is the fraction of Original's distance from Retrain that it has in the metric, (v - r) / (o - r), with
-    the Original and the Retrain of its own network and seed. A kind of model fools a metric if its mean score is below
-    the 95th percentile of the honest models' scores.
-
-    Args:
-        rows: Rows of `summary` of the tribunal's records.
-    """
-    anchors = {(row["method"], row.get("setting"), row["seed"]): row for row in rows}
-    names = sorted(
-        {name for row in rows for name in row if "." not in name}
-        - {"method", "seed", "setting", "RTE", "draw"}
+def inside_table(reports: Sequence[AuditReport]) -> Table:
+    """Methods by IDI, with the verdicts and what rivals' metrics say; first the references, against each other."""
+    if not reports:
+        raise InputError("there are no audits of methods; run the study inside first")
+    by_method: dict[str, list[AuditReport]] = {}
+    for report in reports:
+        by_method.setdefault(report.about["control"], []).append(report)
+    rows = []
+    for label, own in by_method.items():
+        read = [report.metrics["unlearned"] for report in own]
+        words = ", ".join(f"{word} {n}" for word, n in Counter(report.verdict for report in own).items())
+        rows.append((_mean(read, "IDI"), (label, words, *(_cell(read, name, own) for name in SHOWN))))
+    seeds = {report.about["seed"]: report.metrics for report in reports}.values()
+    references = [metrics[role] for metrics in seeds for role in references_in(metrics)]
+    lines = [("Retrain", "", *(_cell(references, name) for name in SHOWN))]
+    lines += [cells for _, cells in sorted(rows, key=lambda row: row[0])]
+    return Table(
+        title=f"{reports[0].about['setting']}: which methods reach the blocks",
+        columns=("Method", "Verdicts", *SHOWN),
+        rows=tuple(lines),
+        note=f"A method reaches the blocks as far as its IDI is below 1. Means and standard deviations over {len(seeds)} "
+        "Originals; one IDI with its 95 % interval. Each metric is good where it has Retrain's value. LPR: the last block's.",
     )
+
+
+def _named(values: Iterable[Mapping[str, float]], name: str) -> list[float]:
+    """A metric of each model; of one that is read by block, the last block's, which compact reports keep."""
     found = []
-    for name in names:
-        scores: dict[str, list[float]] = {}
-        for row in rows:
-            o, r = (anchors.get((label, row.get("setting"), row["seed"]), {}).get(name) for label in ANCHORS)
-            if o is None or r is None or o == r or row.get(name) is None or row["method"] in ANCHORS:
-                continue
-            scores.setdefault(row["method"], []).append((row[name] - r) / (o - r))
-        honest = [s for label, each in scores.items() if _is_honest(label) for s in each]
-        knows = {label: each for label, each in scores.items() if not _is_honest(label)}
-        if honest and knows:
-            found.append((name, honest, knows))
+    for of_model in values:
+        parts = [own for own in of_model if own == name or (own.startswith(f"{name}.") and own[-1].isdigit())]
+        found += [of_model[max(parts)]] if parts else []
+    return found
+
+
+def _mean(values: Iterable[Mapping[str, float]], name: str) -> float:
+    found = _named(values, name)
+    return fmean(found) if found else float("inf")
+
+
+def _cell(values: Sequence[Mapping[str, float]], name: str, reports: Sequence[AuditReport] = ()) -> str:
+    if name == "IDI" and len(reports) == 1 and (only := reports[0].idi) and only.value is not None:
+        return with_interval(only.value, only.interval)
+    return mean_sd(_named(values, name), 2 if name == "IDI" else 3)
+
+
+def tribunal_table(reports: Sequence[AuditReport]) -> Table:
+    """For each metric its AUC as a detector of kept knowledge, with a 95 % interval, also after each treatment of all
+    models, Original and Retrain among them, and the models that fool it."""
+    found = detectors(plain(reports), knows)
     if not found:
-        raise InputError("there is no model of either kind among the records; run the study tribunal first")
-    lines = sorted((_line(*each) for each in found), key=lambda line: -line[0])
+        raise InputError("there is no model of either kind among the audits; run the study tribunal first")
+    later = [{each.name: each for each in detectors(after(reports, by), knows)} for by in TREATMENTS]
     return Table(
         title="Metrics as detectors of kept knowledge",
-        columns=("Metric", "AUC", "knows", "honest", "fooled by"),
-        rows=tuple(tuple(cells) for _, *cells in lines),
-        note="AUC 1: every model that knows scores above every honest one. 95 % intervals by Hanley and McNeil.",
+        columns=("Metric", "AUC", "knows", "honest", *(f"AUC, {by}" for by in TREATMENTS), "fooled by"),
+        rows=tuple(
+            (each.name, _auc(each), str(each.knowing), str(each.without), *(_auc(of.get(each.name)) for of in later),
+             ", ".join(each.fooled_by))
+            for each in found
+        ),
+        note="AUC 1: every model that knows is further from the references, towards Original, than every honest one. 95 % "
+        "intervals by Hanley and McNeil. 4 bits, relearned (one epoch of all data): of models, Original and Retrain that were "
+        "all treated so. Fooled by: models that it separates from honest ones with an AUC below 0.75.",
+    )  # fmt: skip
+
+
+def knows(label: str) -> bool | None:
+    """The truth of the pool: what was trained without the data, and nothing else, does not know it."""
+    if label == "Original":  # at 1 by definition
+        return None
+    return not (label.startswith(HONEST) or label in WITHOUT)
+
+
+def plain(reports: Sequence[AuditReport]) -> list[AuditReport]:
+    """The models as they were made."""
+    return [report for report in reports if not _treatment(report)]
+
+
+def after(reports: Sequence[AuditReport], by: str) -> list[AuditReport]:
+    """The treated models, under the labels that they had before, beside the treated Original and Retrain."""
+    treated = {
+        (r.about["setting"], r.about["seed"], r.about["control"].removesuffix(f", {by}")): r
+        for r in reports
+        if _treatment(r) == by
+    }
+    found = []
+    for (setting, seed, label), report in treated.items():
+        ends = [treated.get((setting, seed, end)) for end in ("Original", "Retrain")]
+        if label != "Retrain" and None not in ends:
+            named = zip(("original", "reference"), ends, strict=True)
+            metrics = {role: end.metrics["unlearned"] for role, end in named if end is not None}
+            metrics["unlearned"] = report.metrics["unlearned"]
+            about = report.about | {"control": label}
+            found.append(report.model_copy(update={"metrics": metrics, "about": about}))
+    return found
+
+
+def _treatment(report: AuditReport) -> str:
+    return next((by for by in TREATMENTS if report.about["control"].endswith(f", {by}")), "")
+
+
+def _auc(found: Detector | None) -> str:
+    return "none" if found is None else with_interval(found.auc, (found.low, found.high))
+
+
+def main(words: Sequence[str]) -> int:
+    """Run a study and its verdicts, and print its table."""
+    from residua.cli import main as residua
+
+    out = next((Path(after) for word, after in itertools.pairwise(words) if word == "--out"), None)
+    if out is None or words[0] not in studies:
+        raise InputError(
+            f"python -m reproduction.inside takes {', '.join(studies)} and --out DIR; name one of them"
+        )
+    study = f"{os.path.relpath(__file__)}:{words[0]}"
+    for given in (["study", "run", study, *words[1:]], ["study", "verdicts", study, *words[1:]]):
+        sys.argv = ["residua", *given]
+        if code := residua(given):
+            return int(code)
+    show(table_of(words[0], reports_in(out / "verdicts")))
+    return 0
+
+
+def table_of(name: str, reports: Sequence[AuditReport]) -> Table:
+    """The table of one of the studies."""
+    return tribunal_table(reports) if name == "tribunal" else inside_table(reports)
+
+
+def one_line(name: str, reports: Sequence[AuditReport]) -> str:
+    """What the study found, in one sentence."""
+    if name == "tribunal":
+        found = {each.name: each for each in detectors(plain(reports), knows)}
+        named = (
+            f"{each} {_auc(found[each])}" for each in ("IDI", "KR", "recovery", "JSD", "UA") if each in found
+        )
+        some = found.get("IDI")
+        pool = f" over {some.knowing} models that know and {some.without} that do not" if some else ""
+        return f"AUC as a detector of kept knowledge{pool}: {', '.join(named)}."
+    own = [report for report in reports if role_of(report.about["control"]) == "method"]
+    words = Counter(report.verdict for report in own)
+    by_method: dict[str, list[float]] = {}
+    for report in own:
+        if report.idi and report.idi.value is not None:
+            by_method.setdefault(report.about["control"], []).append(report.idi.value)
+    reach = sorted(label for label, each in by_method.items() if fmean(each) < 0.5)
+    return (
+        f"of {len(by_method)} methods {len(reach)} have a mean IDI below 0.5 ({', '.join(reach) or 'none'}); verdicts: "
+        f"{', '.join(f'{word} {n}' for word, n in words.most_common())}."
     )
-
-
-def _line(name: str, honest: list[float], knows: dict[str, list[float]]) -> tuple[Any, ...]:
-    every = np.array([s for each in knows.values() for s in each])
-    pairs = every[:, None] - np.array(honest)
-    auc = float(((pairs > 0) + (pairs == 0) / 2).mean())
-    limit = float(np.quantile(honest, 0.95))
-    fooled = ", ".join(label for label, each in knows.items() if fmean(each) <= limit)
-    ends = auc_interval(auc, len(every), len(honest))
-    return auc, name, with_interval(auc, ends), str(len(every)), str(len(honest)), fooled
-
-
-def _is_honest(label: str) -> bool:
-    return label.startswith(HONEST) or label == "Further Retrain"
 
 
 if __name__ == "__main__":
-    show(verdict_on_metrics(summary(records_in(Path(sys.argv[1])))))
+    sys.exit(main(sys.argv[1:]))

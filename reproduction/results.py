@@ -7,6 +7,7 @@ from pathlib import Path
 
 from reproduction.arms import ARMS, arm_points, arm_table
 from reproduction.cases import SCALES, Case, chosen_group
+from reproduction.inside import one_line, studies, table_of
 from reproduction.labels import ROWS, THIRTEEN
 from reproduction.quantities import PAPER_EPOCHS, Found, Reader
 from reproduction.record_index import Group, RecordIndex, indexed
@@ -170,7 +171,12 @@ def _cell(found: Found, digits: int, spread: bool) -> str:
 
 
 def _others(index: RecordIndex) -> Iterator[str]:
-    """Links to the tables of all folders of records."""
+    """One line for each study of what is inside, and links to the tables of all folders of records."""
+    audited = {name: reports for name in studies if (reports := reports_in(index.folder / name))}
+    if audited:
+        yield "## Inside\n"
+    for name, reports in audited.items():
+        yield f"- [`{name}`](records/{name}/table.md): {one_line(name, reports)}\n"
     links = [
         f"[{folder}](records/{folder}/table.md)"
         for folder in index.commands()
@@ -193,7 +199,8 @@ def folder_tables(index: RecordIndex) -> dict[str, str]:
         tables += [_ranges(ranges)] if ranges else []
         if tables:
             found[folder] = "\n".join(table.markdown() for table in tables)
-    return found
+    audited = ((name, reports_in(index.folder / name)) for name in studies)
+    return found | {name: table_of(name, reports).markdown() for name, reports in audited if reports}
 
 
 def _arm_tables(records: list[Record]) -> list[Table]:

@@ -211,6 +211,17 @@ def test_the_comparison_is_what_the_records_give():
     assert f"{drawn[0]} times of {drawn[1]}" in readme
 
 
+def test_which_number_to_print_follows_from_the_records():
+    made = script("make_numbers")
+    assert made.PAGE.read_text(encoding="utf-8") == made.page(), "run docs/make_numbers.py"
+    found = made.detectors(made.reports_in(ROOT / "records/controls"))
+    text = made.answer(found)
+    assert "weight_distance" not in text
+    for name in ("IDI", "UA"):
+        each = next(one for one in found if one.name == name)
+        assert f"{name} {each.auc:.2f} ({each.low:.2f} to {each.high:.2f})" in text
+
+
 def test_the_wheels_description_has_no_relative_links_and_urls():
     tomllib = pytest.importorskip("tomllib")
     about = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

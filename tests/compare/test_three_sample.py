@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.compare import three_sample
+from residua.compare import aggregated_three_sample, three_sample
 from residua.compare.three_samples import _below
 
 LEVEL = 0.05
@@ -50,6 +50,37 @@ def test_a_planted_difference_is_found():
     closer, farther = share_of_calls(0, 0.3, 1.5, n=50, repeats=100)
     assert closer >= 0.95
     assert farther == 0
+
+
+@pytest.mark.parametrize("shared", [0.0, 2.0])
+def test_the_aggregated_test_keeps_its_level_and_uses_it(shared):
+    calls = 0
+    for seed in range(300):
+        random = np.random.default_rng(seed)
+        common = shared * random.normal(0, 1, (60, 2))
+        calls += aggregated_three_sample(*(rows(mean, 60, random, common) for mean in (0, 1, -1))) < LEVEL
+    assert calls / 300 <= LEVEL + 2 * math.sqrt(LEVEL * (1 - LEVEL) / 300)
+    assert calls / 300 >= (0.02 if not shared else 0)
+
+
+def test_the_aggregated_test_sees_differences_that_the_median_width_smooths_away():
+    """Model and reference put half of their rows at two near places; Original has them between. The other rows are far away."""
+    random = np.random.default_rng(0)
+
+    def near(places: tuple[float, float]) -> np.ndarray:
+        far = random.normal(0, 30, (300, 1))
+        far[:120] = np.repeat(places, 60)[:, None] + random.normal(0, 0.3, (120, 1))
+        return far
+
+    u, r, o = near((-1.5, 1.5)), near((-1.5, 1.5)), near((0, 0))
+    assert aggregated_three_sample(u, r, o) < LEVEL < three_sample(u, r, o).p_reference
+    assert aggregated_three_sample(u, o, r) > 0.5
+
+
+def test_constant_and_equal_rows_have_an_aggregated_p_value_too():
+    one, two = np.tile([1.0, 0.0], (30, 1)), np.tile([0.0, 1.0], (30, 1))
+    assert aggregated_three_sample(one, one, two) == pytest.approx(0.001)
+    assert aggregated_three_sample(one, two, one) == aggregated_three_sample(one, one, one) == 1
 
 
 def test_exchanging_reference_and_original_exchanges_the_answer():

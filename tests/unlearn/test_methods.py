@@ -653,8 +653,8 @@ def test_a_projection_folded_into_the_head_gives_equal_logits(original, data, la
         basis = torch.linalg.eigh(z.T @ z).eigenvectors[:, -3:]
     else:
         method, offset = unlearn.Pour(), kept.mean(0)
-        means = torch.stack([z[task.forget.labels == c].mean(0) - offset for c in forget])
-        basis = torch.linalg.svd(means, full_matrices=False).Vh.T
+        weight = original.head.weight.detach().double()
+        basis = torch.linalg.svd((weight - weight.mean(0))[forget], full_matrices=False).Vh.T
     matrix = torch.eye(16) - basis @ basis.T
     found = run(method, original, task)
     assert weights_digest(found.after(0)) == weights_digest(original.after(0))
@@ -664,6 +664,20 @@ def test_a_projection_folded_into_the_head_gives_equal_logits(original, data, la
     assert (logits(found, task.test) - logits(original, task.test)).abs().max() > 0.1
     if label == "POUR-P":
         assert error(found, task.forget) > 0.9
+
+
+def test_pour_p_leaves_the_other_classes_of_a_simplex_a_simplex(net, task):
+    """The planted truth is neural collapse itself: four directions at equal angles, of which three remain at equal angles."""
+    model = rs.clone(net)
+    with torch.no_grad():
+        basis = torch.linalg.qr(torch.randn(model.head.in_features, 4)).Q
+        model.head.weight.copy_(((torch.eye(4) - 1 / 4) @ basis.T) * 3)
+    found = run(unlearn.Pour(), model, task)
+    directions = F.normalize(found.head.weight.detach(), dim=1)
+    kept = directions[[c for c in range(4) if c not in task.forgotten]]
+    assert len(kept) == 3
+    torch.testing.assert_close(kept @ kept.T, 1.5 * torch.eye(3) - 0.5, atol=1e-5, rtol=0)
+    assert found.head.weight[list(task.forgotten)].norm() < 1e-5
 
 
 def test_esc_erases_at_least_one_direction_and_no_other(original, task):

@@ -533,17 +533,19 @@ def verdicts(chosen: Callable[[], Study], out: Out, device: opt.Device = "auto")
         raise InputError(f"{out} holds no study; run `residua study run` with the same options first")
     check_place(own_folder(out, VERDICTS) / "table.md")
     study = chosen()
-    where = device_name(device)
-    reports = control_reports(schedule.whole_records(study, out, where), Rules())
+    on = device_name(device)
+    reports = control_reports(schedule.whole_records(study, out, on), Rules())
     if not reports:
         raise InputError(
             f"{out} holds no finished Original, Retrain and model of the study {study.name} with these options on "
-            f"device {where}; run `residua study run` with them first, or give its --device"
+            f"device {on}; run `residua study run` with them first, or give its --device"
         )
     command = opt.command_line()
+    several = len({each.about["setting"] for each in reports}) > 1
     for each in reports:
         numbers = [each.about["seed"], *([each.about["draw"]] if "draw" in each.about else [])]
-        path = out / VERDICTS / f"seed{'-'.join(map(str, numbers))}-{slug(each.about['control'])}.json"
+        where = f"-{slug(each.about['setting'])}" if several else ""
+        path = out / VERDICTS / f"seed{'-'.join(map(str, numbers))}-{slug(each.about['control'])}{where}.json"
         signed = each.model_copy(update={"about": each.about | {"command": command}})
         write_text(path, f"{compact(signed)}\n")
     result = model_verdicts(reports)

@@ -25,7 +25,7 @@ from residua.compare.likelihood_ratio import (
 from residua.compare.metric_values import curve_in, curve_of, metrics, readings_of
 from residua.compare.references import Chance, Inside, Part, chance, inside, mean_curve
 from residua.compare.rivals import klom
-from residua.compare.three_samples import ThreeSample, three_sample
+from residua.compare.three_samples import ThreeSample, aggregated_three_sample, three_sample
 from residua.compare.verdicts import Findings, Loss, Rules, Verdict, accuracy_loss, verdict
 
 __all__ = [
@@ -44,6 +44,7 @@ __all__ = [
     "Verdict",
     "Witness",
     "accuracy_loss",
+    "aggregated_three_sample",
     "ain",
     "aus",
     "average_gap",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -14,6 +15,7 @@ from residua.compare.divergence import divergences, zrf, zrf_paper
 from residua.compare.information import IDI, idi
 from residua.compare.likelihood_ratio import offline_attacks
 from residua.compare.rivals import agreement, knowledge_retention, layer_probes, representation_score
+from residua.compare.three_samples import aggregated_three_sample, three_sample
 from residua.errors import InputError
 from residua.readings import Curve, Reading
 from residua.record import Record
@@ -70,6 +72,8 @@ def _compared(model: Readings, original: Readings, reference: Readings, index: I
         compared.append(Reading({"ZRF": zrf(*pair), "ZRF_paper": zrf_paper(*pair)}))
     compare("JSD", "outputs", (reference,), divergences)
     compare("activation_distance", "outputs", (reference,), agreement)
+    for name, test in (("three_sample", _relative), ("three_sample_aggregated", aggregated_three_sample)):
+        compare(name, "outputs", (reference, original), partial(_on_probabilities, name, test))
     compare("offline_LiRA", "log-odds", (reference,), lambda u, r: offline_attacks(u, [r]))
     compare("KR", "probe", (), knowledge_retention)
     compare("LPR", "probe", (original,), layer_probes)
@@ -92,6 +96,15 @@ def _compared(model: Readings, original: Readings, reference: Readings, index: I
     if {"UA", "RA", "TA", "E-MIA"} & mine.keys() & theirs.keys():
         compared.append(Reading({"gap": average_gap(mine, theirs)}))
     return compared
+
+
+def _relative(*rows: np.ndarray) -> float:
+    return three_sample(*rows).p_reference
+
+
+def _on_probabilities(name: str, test: Callable[..., float], *read: Reading) -> Reading:
+    rows = (np.exp(np.asarray(each.arrays["log_probabilities"], np.float64)) for each in read)
+    return Reading({name: test(*rows)})
 
 
 def _index(unlearned: Reading, original: Reading, reference: Reading) -> IDI:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -62,7 +62,7 @@ def control_reports(records: Sequence[Record], rules: Rules) -> list[AuditReport
     Everything in the tables follows from these; the records, which are many times as large, are named in them by hash.
     """
     reports = []
-    for seed, rows in _by_seed(records).items():
+    for (_, seed), rows in _by_seed(records).items():
         references = sorted(
             (row for row, record in rows.items() if record.role == "reference"),
             key=lambda row: (len(row), row),
@@ -307,12 +307,14 @@ def _nearer(seeds: Sequence[Mapping[str, Mapping[str, float]]], name: str) -> It
         yield abs(value - reference) < abs(value - original)
 
 
-def _by_seed(records: Sequence[Record]) -> dict[int, dict[str, Record]]:
-    """By Original's seed and by label; further unlearnings of one Original have their number behind it."""
-    rows: dict[int, dict[str, Record]] = {}
+def _by_seed(records: Sequence[Record]) -> dict[tuple[str, int], dict[str, Record]]:
+    """By setting and Original's seed, and by label; further unlearnings of one Original have their number behind it."""
+    rows: dict[tuple[str, int], dict[str, Record]] = {}
     for record in records:
         draw = f" draw {record.seeds['draw']}" if "draw" in record.seeds else ""
-        rows.setdefault(record.seeds["training"], {})[record.method.label + draw] = record
+        rows.setdefault((setting_line(record), record.seeds["training"]), {})[record.method.label + draw] = (
+            record
+        )
     return rows
 
 
@@ -333,31 +335,45 @@ class Detector:
     fooled_by: tuple[str, ...]
 
 
-def detectors(reports: Sequence[AuditReport]) -> list[Detector]:
+def knows(control: str) -> bool | None:
+    """Whether a control has what Original knows of the forgotten data; None where that is open."""
+    if control in WITHOUT:
+        return False
+    return True if control in KNOWING and control not in LEFT_OUT else None
+
+
+def detectors(reports: Sequence[AuditReport], truth: Callable[[str], bool | None] = knows) -> list[Detector]:
     """Every metric over all controls, the best first.
 
     A model's score is its distance from the mean of the references towards Original, in units of Original's distance:
     0 is a reference, 1 Original. Seeds in which the metric cannot distinguish Original from the references count as 0. Each reference left out
     against the others counts as a model without the knowledge.
+
+    Args:
+        reports: Audits of models whose truth is known.
+        truth: Whether the control of this name has the knowledge; None leaves it out.
     """
     names = [name for name in _names(reports) if not name.endswith((".low", ".high"))]
-    found = [each for name in names if (each := _detector(name, reports)) is not None]
+    found = [each for name in names if (each := _detector(name, reports, truth)) is not None]
     return sorted(found, key=lambda each: -each.auc)
 
 
-def _detector(name: str, reports: Sequence[AuditReport]) -> Detector | None:
+def _detector(
+    name: str, reports: Sequence[AuditReport], truth: Callable[[str], bool | None]
+) -> Detector | None:
     with_it: dict[str, list[float]] = {}
     without: list[float] = []
-    seeds: set[int] = set()
+    seeds: set[tuple[str, int]] = set()
     for report in reports:
         row = report.about["control"]
         score = _score(report.metrics, name, "unlearned")
-        if score is not None and row in KNOWING and row not in LEFT_OUT:
+        if score is not None and truth(row):
             with_it.setdefault(row, []).append(score)
-        elif score is not None and row in WITHOUT:
+        elif score is not None and truth(row) is False:
             without.append(score)
-        if report.about["seed"] not in seeds:  # references are the same in all reports of a seed
-            seeds.add(report.about["seed"])
+        seed = (report.about.get("setting", ""), report.about["seed"])
+        if seed not in seeds:  # references are the same in all reports of a seed
+            seeds.add(seed)
             left_out = (_score(report.metrics, name, role) for role in references_in(report.metrics))
             without += [each for each in left_out if each is not None]
     scores = [score for values in with_it.values() for score in values]

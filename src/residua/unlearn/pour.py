@@ -10,20 +10,22 @@ from torch import Tensor
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone, freeze
 from residua.training.settings import Batch, LearningRate
-from residua.unlearn._features import InHead, encoded, folded, only_classes, wide
+from residua.unlearn._features import InHead, encoded, folded, linear_head, only_classes, wide
 from residua.unlearn._sgd import Trained
 
 
 @dataclass(frozen=True)
 class Pour(InHead):
     """POUR-P, no training: z <- z - Q Q^T (z - m), with m the mean of the retained features and Q an orthonormal basis of
-    the forgotten classes' means less m. Under neural collapse the other classes' means remain a simplex.
+    the forgotten classes' directions in the simplex. Under neural collapse the other classes' directions remain a simplex.
 
     Written after the abstract of arXiv 2511.19339; no code is public. Kept in the head, as ESC is, so that every block is
     Original's and IDI is exactly 1.
     """
 
-    # Differs from the paper: after the abstract; centring at the retained mean is ours.
+    # Differs from the paper: after the abstract, which does not say where a class's direction comes from. Under neural
+    # collapse the class's mean and the head's weights have one direction, otherwise they do not; the head's is taken, less
+    # the mean over classes, because it loses less accuracy. Centring at the retained mean is ours, too.
     label = "POUR-P"
     scenarios = ("class",)
 
@@ -65,7 +67,6 @@ class PourDistilled(Trained):
 def _projection(model: Classifier, task: ForgetTask, label: str) -> tuple[Tensor, Tensor]:
     """Matrix and offset of POUR-P."""
     only_classes(label, task)
-    mean, z = wide(encoded(model, task.retain)).mean(dim=0), wide(encoded(model, task.forget))
-    residuals = [z[task.forget.labels == c].mean(dim=0) - mean for c in task.forgotten]
-    q = torch.linalg.qr(torch.stack(residuals, dim=1)).Q
+    mean, weight = wide(encoded(model, task.retain)).mean(dim=0), wide(linear_head(model, label).weight)
+    q = torch.linalg.qr((weight - weight.mean(dim=0))[list(task.forgotten)].T).Q
     return torch.eye(len(mean), dtype=q.dtype) - q @ q.T, q @ (q.T @ mean)

@@ -50,6 +50,11 @@ TINY_CLASS = _uncropped(
         "Boundary Expand": {"epochs": 3, "lr": 5e-4, "batch": 32},
         "SSD": {"alpha": 5.0, "samples": 1000},
         "UNSIR": {"lr": 5e-3, "repair_lr": 1e-3, "retain_batch": 64, "forget_batch": 64},
+        "NegGrad": {},
+        "POUR-D": {},
+        "OPC": {},
+        "CMF": {},
+        "DELETE": {},
     }
 )
 
