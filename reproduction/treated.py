@@ -9,8 +9,7 @@ import torch
 
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone
-from residua.training.loop import descend
-from residua.training.optimizers import SGD
+from residua.training.loop import SGD, descend
 from residua.unlearn import Unlearner
 
 

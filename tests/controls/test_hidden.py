@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import residua as rs
-from residua.audits.releasing import canonical_form
 from residua.controls.hidden import AskedOtherwise, Coded, LowBits, SwitchedOff
 from residua.measure import Moved, Structure
+from residua.measure.structure import canonical_form
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

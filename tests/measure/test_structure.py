@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 import residua as rs
-from residua.audits.releasing import canonical_form
 from residua.measure import Structure
+from residua.measure.structure import canonical_form
 from residua.models.classifier import Classifier, clone
 
 pytestmark = pytest.mark.usefixtures("one_thread")

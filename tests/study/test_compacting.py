@@ -10,8 +10,8 @@ from residua import compare
 from residua.compare import readings_of
 from residua.compare.information import idi_value
 from residua.measure import ForgetOutputs, InformationCurve, Membership, Representation
-from residua.study.compacting import STEPS, rounded
 from residua.study.definition import Row, Study
+from residua.study.folder import STEPS, rounded
 from residua.unlearn import HeadDistillation, Original, Retrain
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -86,7 +86,7 @@ def test_what_is_left_out_is_what_no_table_reads(records):
 
 
 def test_outputs_of_many_samples_are_thinned_evenly():
-    from residua.study.compacting import OUTPUTS, _smaller
+    from residua.study.folder import OUTPUTS, _smaller
 
     share = np.linspace(0.01, 0.4, 3 * OUTPUTS + 1)
     many = np.log(np.stack([share, 1 - share], axis=1)).astype(np.float32)
@@ -97,7 +97,7 @@ def test_outputs_of_many_samples_are_thinned_evenly():
 
 
 def test_curves_of_attacks_keep_their_ends_and_their_pairs():
-    from residua.study.compacting import POINTS, _smaller
+    from residua.study.folder import POINTS, _smaller
 
     fpr = np.linspace(0, 1, 1001)
     kept, beside = _smaller("mia.C-MIA.fpr", fpr), _smaller("mia.C-MIA.tpr", fpr**0.5)

@@ -54,7 +54,7 @@ def test_training_and_reading_never_load_the_compiler():
     """Its import takes longer than many a measurement."""
     program = """
 import sys, torch, residua as rs
-from residua.training.optimizers import SGD
+from residua.training.loop import SGD
 torch.manual_seed(0)
 model = rs.Classifier([torch.nn.Linear(3, 4)], torch.nn.Linear(4, 2))
 x, y = torch.randn(40, 3), torch.arange(40) % 2

@@ -20,7 +20,7 @@ from residua.training.streams import Relabelled, SideBySide, other_labels, shuff
 from residua.unlearn import cola, depth_aware, random_label, saliency
 from residua.unlearn._features import encoded
 from residua.unlearn.last_layers import last_layers
-from residua.unlearn.saliency import salient
+from residua.unlearn.random_label import salient
 from residua.unlearn.synaptic_dampening import chunk, importance
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import typer
 
 from residua.audits import arguments, auditing, saved
-from residua.audits.releasing import canonical_form
 from residua.cli import options as opt
 from residua.cli.console import echo, say, work, write_text
 from residua.cli.inputs import CRITIC, announce, choose_device, load_for, open_task, with_critics
@@ -23,6 +22,7 @@ from residua.errors import InputError
 from residua.files import check_place
 from residua.measure import Embedding, InformationCurve, Stress
 from residua.measure._outputs import logits
+from residua.measure.structure import canonical_form
 from residua.models.checkpoint import Checkpoint, save
 from residua.models.classifier import Classifier
 from residua.report.junit import junit as junit_xml

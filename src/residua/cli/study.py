@@ -22,7 +22,7 @@ from residua.compare import Rules
 from residua.errors import InputError, first_line
 from residua.files import check_place
 from residua.measure import InformationCurve, measures
-from residua.models.foreign.pretrained import starting_weights
+from residua.models.foreign.fitting import starting_weights
 from residua.record import Record
 from residua.report.controls import compact, control_reports, model_verdicts, verdicts_of
 from residua.report.methods import study_tables, summary

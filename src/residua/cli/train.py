@@ -23,8 +23,8 @@ from residua.measure import Accuracy
 from residua.measure.measuring import measured
 from residua.models.checkpoint import Checkpoint, save
 from residua.models.classifier import Classifier
+from residua.models.foreign.fitting import starting_weights
 from residua.models.foreign.opening import begin, make, with_stem
-from residua.models.foreign.pretrained import starting_weights
 from residua.models.networks import NETWORKS, build
 from residua.record import describe
 from residua.report.methods import accuracy_table

@@ -20,8 +20,8 @@ from residua.measure import Accuracy
 from residua.measure.measuring import measured
 from residua.models.checkpoint import save
 from residua.models.classifier import weights_digest
+from residua.models.foreign.fitting import starting_weights
 from residua.models.foreign.opening import started
-from residua.models.foreign.pretrained import starting_weights
 from residua.record import describe
 from residua.report.methods import trajectory_table, unlearning_table
 from residua.study.cells import Trajectory

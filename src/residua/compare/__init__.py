@@ -12,8 +12,16 @@ from residua.compare.agreement import (
     structure_caveats,
     witness,
 )
-from residua.compare.distance import cka, linear_cka, weight_distance
-from residua.compare.divergence import divergences, jsd, jsd_paper, zrf, zrf_paper
+from residua.compare.divergence import (
+    cka,
+    divergences,
+    jsd,
+    jsd_paper,
+    linear_cka,
+    weight_distance,
+    zrf,
+    zrf_paper,
+)
 from residua.compare.information import IDI, Excess, check_comparable, excess, idi, order
 from residua.compare.likelihood_ratio import (
     Observations,

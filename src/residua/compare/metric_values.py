@@ -10,8 +10,7 @@ from typing import cast
 import numpy as np
 
 from residua.compare.accuracies import ain, aus, average_gap, class_changes, relearn_time
-from residua.compare.distance import cka, weight_distance
-from residua.compare.divergence import divergences, zrf, zrf_paper
+from residua.compare.divergence import cka, divergences, weight_distance, zrf, zrf_paper
 from residua.compare.information import IDI, idi
 from residua.compare.likelihood_ratio import offline_attacks
 from residua.compare.rivals import agreement, knowledge_retention, layer_probes, representation_score

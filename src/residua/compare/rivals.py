@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from residua.compare.distance import cka
+from residua.compare.divergence import cka
 from residua.errors import InputError
 from residua.readings import Reading
 from residua.text import whole_number

@@ -191,7 +191,7 @@ def verdict(
         loss: Lost test accuracy (`accuracy_loss`).
         likeness: Outputs on the forget set beside the references'.
         witnesses, caveats: Attacks that can contradict, and findings about the models that the first line names.
-        canonical: The audited weights are in canonical form (`audits.releasing`).
+        canonical: The audited weights are in canonical form (`measure.structure.canonical_form`).
         against, rules: Kind of reference, and the lines that are drawn; `Rules()` by default.
     """
     rules = rules or Rules()

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from residua.controls.cheats import Control
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone
-from residua.training.optimizers import SGD
+from residua.training.loop import SGD
 from residua.training.settings import Batch, Count, Epochs, Rate, Weight
 
 LAST = 2  # blocks that an audit reads by default
@@ -64,9 +64,8 @@ class Adaptive(Control):
                 for _ in range(self.critic_steps):
                     z = [each.detach() for each in _pooled(model, x, blocks)]
                     theirs.zero_grad()
-                    sum(
-                        F.binary_cross_entropy_with_logits(each, hidden) for each in _read(critics, z)
-                    ).backward()
+                    losses = [F.binary_cross_entropy_with_logits(each, hidden) for each in _read(critics, z)]
+                    torch.stack(losses).sum().backward()
                     theirs.step()
                 own.zero_grad()
                 self._loss(model, (critics, reader), (x, y, hidden), blocks, forgotten, share).backward()

@@ -8,18 +8,15 @@ from typing import Protocol
 from residua import plugins
 from residua.data.task import ForgetTask
 from residua.measure.accuracy import Accuracy, ClassAccuracy
-from residua.measure.embedding import Embedding
 from residua.measure.information.curve import InformationCurve
 from residua.measure.information.moved import Moved
-from residua.measure.log_odds import LogOdds
 from residua.measure.membership import Membership, WhiteBoxMembership
-from residua.measure.outputs import ForgetOutputs, Perturbed
+from residua.measure.outputs import ForgetOutputs, LogOdds, Perturbed
 from residua.measure.probe import Probe, Recovery
 from residua.measure.relearning import Relearning
-from residua.measure.representation import Representation
+from residua.measure.representation import Embedding, Representation
 from residua.measure.stress import Stress
-from residua.measure.structure import Structure
-from residua.measure.weights import WeightSketch
+from residua.measure.structure import Structure, WeightSketch
 from residua.models.classifier import Classifier
 from residua.readings import Reading
 

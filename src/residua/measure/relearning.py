@@ -16,8 +16,7 @@ from residua.data.split import Batches, Split
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone
 from residua.readings import Reading
-from residua.training.loop import descend, seeded, unwatched
-from residua.training.optimizers import SGD
+from residua.training.loop import SGD, descend, seeded, unwatched
 from residua.training.settings import Choice, Count, Rate, Seed, Weight, check_settings
 
 

@@ -14,8 +14,7 @@ from residua.data.task import ForgetTask
 from residua.measure._outputs import pooled
 from residua.models.classifier import Classifier, clone
 from residua.readings import Reading
-from residua.training.loop import descend, seeded, unwatched
-from residua.training.optimizers import SGD
+from residua.training.loop import SGD, descend, seeded, unwatched
 from residua.training.settings import Batch, Epochs, Rate, Seed, Weight, check_settings
 
 SHOTS, BITS, PRUNED = (1, 5, 20), (8, 4), (30, 60)

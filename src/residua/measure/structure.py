@@ -1,4 +1,5 @@
-"""Structure: the make of a network, channels that nothing uses, and its consistency however it is asked."""
+"""Structure and WeightSketch: the make of a network, channels that nothing uses, its consistency however it is asked,
+the form of it that is released, and a sketch of its weights."""
 
 from __future__ import annotations
 
@@ -15,9 +16,10 @@ from torch import Tensor, nn
 
 from residua.data.split import Split
 from residua.data.task import ForgetTask
-from residua.models.classifier import Classifier
+from residua.errors import InputError
+from residua.models.classifier import Classifier, clone
 from residua.readings import Reading
-from residua.training.settings import Count, check_settings
+from residua.training.settings import Count, Seed, check_settings
 
 BATCH = 250
 # Packages whose layers are what their names say; the code of others may do anything under any name.
@@ -170,3 +172,67 @@ def _is_linear(f: Callable[[Tensor], Tensor], z: Tensor) -> bool:
     other = z.roll(1, dims=0)
     a, b, both, nothing = (f(each.clone()) for each in (z, other, z + other, torch.zeros_like(z)))
     return bool((both + nothing - a - b).abs().max() <= LINEAR * (a - nothing).abs().max())
+
+
+def canonical_form(model: Classifier, task: ForgetTask) -> Classifier:
+    """A copy whose weights are rounded to bfloat16, without those that read channels which are 0 on all data.
+
+    Digits below bfloat16's and weights behind a channel that is switched off can hold another model; a release does not
+    need them.
+
+    Args:
+        model: The model to be released.
+        task: The data on which a channel may be in use.
+    """
+    released = clone(model)
+    ends = channel_ends(released, task, max(len(task.retain), len(task.forget), len(task.test)))
+    with torch.no_grad():
+        for name, part in released.named_modules():
+            if name not in ends or not isinstance(part, nn.Conv2d | nn.Linear):
+                continue
+            off = (ends[name][0] == 0) & (ends[name][1] == 0)
+            if part.weight.shape[1] == len(off):  # grouped convolutions read few channels each: all are kept
+                part.weight[:, off] = 0
+        for tensor in (*released.parameters(), *released.buffers()):
+            tensor.copy_(rounded_weights(tensor))
+    return released
+
+
+@dataclass(frozen=True)
+class WeightSketch:
+    """Each block's and the head's weights, folded into `dim` numbers by random signs and places.
+
+    Folding is linear and keeps lengths: |sketch(a) - sketch(b)| is |a - b| with a relative error of about
+    1 / sqrt(2 dim), 1 % by default, and exactly 0 where a = b. A part with no more than `dim` weights is
+    kept as it is. `weight_norm.PART` is the exact length. BatchNorm statistics do not count.
+    """
+
+    dim: Annotated[int, Count("Numbers that a part is folded into.")] = 5000
+    seed: Annotated[int, Seed()] = 0
+
+    label = "weights"
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+    def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
+        parts: dict[str, nn.Module] = {f"{i}": block for i, block in enumerate(model.blocks, start=1)}
+        values, arrays = {}, {"fold": np.array([self.dim, self.seed])}
+        for name, part in (parts | {"head": model.head}).items():
+            flat = [p.detach().flatten().cpu().double() for p in part.parameters()]
+            weights = torch.cat(flat) if flat else torch.zeros(0, dtype=torch.float64)
+            if not torch.isfinite(weights).all():
+                raise InputError("the model's weights are not finite numbers; it is damaged or has diverged")
+            values[f"weight_norm.{name}"] = float(weights.norm())
+            arrays[f"part.{name}"] = self._folded(weights).numpy()
+            arrays[f"size.{name}"] = np.array(len(weights))
+        values["weight_norm"] = float(np.sqrt(sum(value**2 for value in values.values())))
+        return Reading(values, arrays)
+
+    def _folded(self, weights: Tensor) -> Tensor:
+        if len(weights) <= self.dim:
+            return weights
+        generator = torch.Generator().manual_seed(self.seed)
+        place = torch.randint(self.dim, (len(weights),), generator=generator)
+        sign = torch.randint(2, (len(weights),), generator=generator).double() * 2 - 1
+        return torch.zeros(self.dim, dtype=torch.float64).index_add_(0, place, sign * weights)

@@ -28,8 +28,14 @@ from residua.report.controls import (
     verdicts_of,
 )
 from residua.report.figures import scatter
-from residua.report.figures.curves import curves_figure, curves_text, method_curves, trajectory_figure
-from residua.report.figures.idi_line import idi_line, idi_line_text
+from residua.report.figures.curves import (
+    curves_figure,
+    curves_text,
+    idi_line,
+    idi_line_text,
+    method_curves,
+    trajectory_figure,
+)
 from residua.report.figures.style import colour_of, drawing, svg
 from residua.report.methods import (
     COLUMNS,

@@ -75,7 +75,7 @@ class Study:
         scale: Name of the scale, for the records.
         name: Name of the study.
         prefix: Begins the names of its rows, so that records of two studies can be in one folder.
-        compact: Records keep the arrays that tables and figures need, in a tenth of the space (`compacting.py`).
+        compact: Records keep the arrays that tables and figures need, in a tenth of the space (`folder.compact`).
     """
 
     tasks: Mapping[str, ForgetTask]

@@ -20,10 +20,10 @@ from residua.files import check_place, temporary_folder
 from residua.record import Record
 from residua.study import folder
 from residua.study.cells import FIRST, Cell, Context, Measurement
-from residua.study.compacting import compact
 from residua.study.definition import PlannedRow, Study
 from residua.study.executors import Executor, How, Job, Outcome, Shared, Tell
 from residua.study.executors import executor as executor_of
+from residua.study.folder import compact
 from residua.study.store import (
     DAMAGED,
     PARTS,

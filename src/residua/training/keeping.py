@@ -113,7 +113,7 @@ def _hash(state: str, tensors: Mapping[str, Tensor]) -> str:
     sha = hashlib.sha256(state.encode())
     for name, tensor in sorted(tensors.items()):
         sha.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        sha.update(tensor.reshape(-1).view(torch.uint8).numpy())
+        sha.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return sha.hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""descend(): the one training loop."""
+"""descend(): the one training loop, and the optimizers that it steps."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
+from inspect import unwrap
 from typing import Any, Protocol, get_args
 
 import torch
@@ -27,8 +28,34 @@ from residua.errors import Diverged, InputError
 from residua.models.classifier import keep_frozen
 from residua.training import distributed
 from residua.training.keeping import Keeper
-from residua.training.optimizers import SGD, Adam
 from residua.training.settings import OptimizerName, Schedule
+
+
+class _Plain(torch.optim.Optimizer):
+    """PyTorch's optimizers without the compiler: same code, same weights, a second less to start.
+
+    The methods of `torch.optim` are wrapped so that `torch.compile` may trace or skip them, and the first call of a wrapper
+    imports the whole compiler (`torch._dynamo`): seconds in every process that trains anything. Nothing is compiled here,
+    so these classes take the methods inside the wrappers.
+    """
+
+    add_param_group = unwrap(torch.optim.Optimizer.add_param_group)
+    zero_grad = unwrap(torch.optim.Optimizer.zero_grad)
+    state_dict = unwrap(torch.optim.Optimizer.state_dict)
+    load_state_dict = unwrap(torch.optim.Optimizer.load_state_dict)
+
+
+class SGD(_Plain, torch.optim.SGD):
+    """`torch.optim.SGD`, to the bit."""
+
+    step = torch.no_grad()(unwrap(torch.optim.SGD.step))
+
+
+class Adam(_Plain, torch.optim.Adam):
+    """`torch.optim.Adam`, to the bit."""
+
+    step = torch.no_grad()(unwrap(torch.optim.Adam.step))
+
 
 Loss = Callable[..., Tensor]
 

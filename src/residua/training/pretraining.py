@@ -12,8 +12,7 @@ from residua.errors import InputError
 from residua.models.classifier import Classifier, clone
 from residua.training import settings
 from residua.training.keeping import keeper
-from residua.training.loop import Loss, cross_entropy, descend
-from residua.training.optimizers import SGD
+from residua.training.loop import SGD, Loss, cross_entropy, descend
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from residua import plugins
 from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.models.classifier import Classifier
-from residua.unlearn._traits import Traits, traits
+from residua.roles import Role
 from residua.unlearn.anchors import Original, Random, Retrain
 from residua.unlearn.bad_teacher import BadTeacher
 from residua.unlearn.bottleneck import Bottleneck
@@ -21,15 +21,13 @@ from residua.unlearn.contrastive import Contrastive
 from residua.unlearn.delete import Delete
 from residua.unlearn.depth_aware import DepthAware
 from residua.unlearn.erasing_space import ErasingSpace, ErasingSpaceTrained
-from residua.unlearn.fine_tune import FineTune
+from residua.unlearn.fine_tune import FineTune, L1Sparse
 from residua.unlearn.gradient_ascent import GradientAscent, NegativeGradient
 from residua.unlearn.head_distillation import HeadDistillation
-from residua.unlearn.l1_sparse import L1Sparse
 from residua.unlearn.last_layers import CatastrophicLast, ExactLast
 from residua.unlearn.one_point import OnePoint
 from residua.unlearn.pour import Pour, PourDistilled
-from residua.unlearn.random_label import RandomLabel
-from residua.unlearn.saliency import Saliency
+from residua.unlearn.random_label import RandomLabel, Saliency
 from residua.unlearn.scrub import Scrub
 from residua.unlearn.synaptic_dampening import SynapticDampening
 from residua.unlearn.unsir import Unsir
@@ -72,6 +70,36 @@ __all__ = [
     "methods",
     "traits",
 ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Traits:
+    """Properties of every model that a method makes.
+
+    These are the defaults. A method that differs says so by a class attribute of the same name, such as
+    `from_scratch = True`; other people's methods need not say anything.
+    """
+
+    # Nothing of Original's weights goes in: the method only needs Original's architecture.
+    from_scratch: bool = False
+    # Original's encoder is kept, bit for bit: whatever is read from features is Original's.
+    keeps_encoder: bool = False
+    # No part of the network but the head is trained: made within seconds, where others take minutes.
+    quick: bool = False
+    # A model that does nothing, or that collapses, is a fault of the settings.
+    guarded: bool = True
+    # A checkpoint is enough to rebuild the model.
+    savable: bool = True
+    # The part of its models in a study.
+    role: Role = "method"
+    # The kinds of `ForgetTask` that the method can do.
+    scenarios: tuple[str, ...] = ("class", "random")
+
+
+def traits(method: object) -> Traits:
+    """The traits of a method, or of its class."""
+    names = [field.name for field in dataclasses.fields(Traits)]
+    return Traits(**{name: getattr(method, name) for name in names if hasattr(method, name)})
 
 
 class Unlearner(Protocol):

@@ -16,8 +16,7 @@ from residua.data.split import Batches, Split
 from residua.models.classifier import Classifier
 from residua.training import settings
 from residua.training.keeping import keeper
-from residua.training.loop import BatchSource, Loss, cross_entropy, descend, optimizer_for
-from residua.training.optimizers import Adam
+from residua.training.loop import Adam, BatchSource, Loss, cross_entropy, descend, optimizer_for
 from residua.training.streams import shuffled
 
 

@@ -14,8 +14,7 @@ from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone, freeze
 from residua.training import settings
 from residua.training.keeping import keeper
-from residua.training.loop import BatchSource, descend
-from residua.training.optimizers import Adam
+from residua.training.loop import Adam, BatchSource, descend
 from residua.training.streams import SideBySide
 from residua.unlearn._features import InHead, Rows, encoded, folded, linear_head
 

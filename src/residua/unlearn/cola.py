@@ -12,9 +12,8 @@ from residua.data.split import Split
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone, freeze, reinitialise
 from residua.training import settings
-from residua.training.loop import BatchSource, Loss
+from residua.training.loop import Adam, BatchSource, Loss
 from residua.training.losses import supervised_contrastive
-from residua.training.optimizers import Adam
 from residua.training.streams import Contrasted, SideBySide, likeliest, other_labels
 from residua.unlearn._sgd import Descent
 

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone, freeze
 from residua.training.keeping import keeper
-from residua.training.loop import descend
-from residua.training.optimizers import SGD
+from residua.training.loop import SGD, descend
 from residua.training.settings import Batch, Epochs, Rate, Scheduled, Share
 from residua.unlearn._features import InHead, Rows, encoded, folded, linear_head, wide
 

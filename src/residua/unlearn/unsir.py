@@ -14,7 +14,7 @@ from residua.device import safe_kernels
 from residua.errors import InputError
 from residua.models.classifier import Classifier, clone, freeze
 from residua.training import settings
-from residua.training.optimizers import Adam
+from residua.training.loop import Adam
 from residua.training.streams import SideBySide
 from residua.unlearn._sgd import Trained
 

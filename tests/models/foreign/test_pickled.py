@@ -15,8 +15,8 @@ import torch
 
 from residua.errors import InputError
 from residua.models.checkpoint import Checkpoint
+from residua.models.foreign.fitting import weights_in
 from residua.models.foreign.pickled import LEGACY, MoreThanWeights, Stored, read
-from residua.models.foreign.weight_files import weights_in
 
 BASE = torch.arange(12.0).reshape(3, 4)
 TENSORS = {

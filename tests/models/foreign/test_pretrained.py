@@ -8,8 +8,8 @@ import torch
 
 import residua as rs
 from residua.models.classifier import clone, reinitialise, restart
+from residua.models.foreign.fitting import starting_weights
 from residua.models.foreign.opening import begin, started
-from residua.models.foreign.pretrained import starting_weights
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ from residua.measure.information.coordinates import Coordinates
 from residua.measure.information.families import best_weights, combine, log_ratio
 from residua.measure.information.samples import entropy
 from residua.models.classifier import Classifier, clone, reinitialise
-from residua.training.loop import descend, unwatched
-from residua.training.optimizers import Adam
+from residua.training.loop import Adam, descend, unwatched
 
 READ = 500  # samples per batch where nothing is learned
 JUDGE = 6_400  # unseen samples that a round is judged on, at most

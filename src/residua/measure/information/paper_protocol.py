@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from residua.measure.information import network as nets
 from residua.models.classifier import Classifier
-from residua.training.loop import descend, unwatched
-from residua.training.optimizers import Adam
+from residua.training.loop import Adam, descend, unwatched
 
 LABEL_LR = 5e-4
 # The paper, "Implementation details": the learning rate of f by data set and network; elsewhere the last one.

@@ -18,8 +18,7 @@ from residua.models.foreign import draws
 from residua.models.foreign.building import LIBRARIES, build_listed, described, shapes_without_memory
 from residua.models.foreign.cutting import boundaries, cut
 from residua.models.foreign.families import recognise
-from residua.models.foreign.fitting import fitted
-from residua.models.foreign.weight_files import Weights
+from residua.models.foreign.fitting import Weights, fitted
 
 __all__ = ["adopt", "logits_of"]
 

@@ -1,21 +1,130 @@
-"""Assignment of a file's tensors to those of a network, by name and shape."""
+"""Weights for a network: read from a third party's file and never run, fetched by name, and assigned to tensors by name
+and shape."""
 
 from __future__ import annotations
 
+import importlib
+import io
 import math
 import re
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from safetensors.torch import save_file
+from torch import Tensor, nn
 
-from residua.errors import InputError
-from residua.models.checkpoint import check_tensor
+from residua.errors import InputError, first_line
+from residua.files import reading, write_atomically
+from residua.models.checkpoint import Checkpoint, check_tensor
 from residua.models.classifier import Classifier
-from residua.models.foreign.weight_files import Weights
+from residua.models.foreign.building import importable_here, in_short
+from residua.models.foreign.pickled import MoreThanWeights, Stored, read
 from residua.models.networks import VARIANTS, build
+from residua.text import slug
+
+# Prefix, module, and the extra that installs it.
+LIBRARIES = {"timm": "timm", "hf": "transformers"}
+
+
+def starting_weights(word: str | Path, folder: str | Path) -> Path:
+    """The file of starting weights that a word of --init means.
+
+    Args:
+        word: A file, or `timm:NAME` or `hf:NAME`: weights that the installed library fetches under this name.
+        folder: Folder that weights of a library are written to.
+    """
+    library, _, name = str(word).partition(":")
+    if library not in LIBRARIES or not name:
+        return Path(word)
+    place = Path(folder) / f"{library}-{slug(name)}.safetensors"
+    if place.exists():
+        return place
+    try:
+        module = importlib.import_module(LIBRARIES[library])
+    except ImportError as error:
+        raise InputError(
+            f"--init {word} needs {LIBRARIES[library]}; install residua[{LIBRARIES[library]}]"
+        ) from error
+    try:
+        weights = _fetched(library, module, name).state_dict()
+    except Exception as error:  # no such name, no network, no room: the library says which
+        raise InputError(
+            f"--init {word} cannot be fetched ({first_line(error)}); give a file instead"
+        ) from error
+    tensors = {
+        name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in weights.items()
+    }
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(place, lambda part: save_file(tensors, part))
+    return place
+
+
+def _fetched(library: str, module: Any, name: str) -> torch.nn.Module:
+    if library == "timm":
+        return module.create_model(name, pretrained=True)
+    # safetensors alone: a pickle of the hub is code.
+    return module.AutoModelForImageClassification.from_pretrained(name, use_safetensors=True)
+
+
+Weights = dict[str, Tensor]
+
+NESTED = ("state_dict", "model_state_dict", "model", "net")
+
+
+def weights_in(checkpoint: Checkpoint, trust: bool) -> Weights | nn.Module:
+    """The weights in a file of either kind, or the module in a pickle whose maker is trusted."""
+    with reading(checkpoint.path):
+        if checkpoint.kind == "safetensors":
+            return checkpoint.tensors()
+        return _from_pickle(checkpoint, trust)
+
+
+def _from_pickle(checkpoint: Checkpoint, trust: bool) -> Weights | nn.Module:
+    """The contents of a file by `torch.save`: read by our own parser, or opened by PyTorch if its maker is trusted."""
+    path = checkpoint.path
+    if not trust:
+        try:
+            contents, tensor = read(path, checkpoint.raw)
+        except MoreThanWeights as error:
+            raise _more_than_weights(path, error.name) from error
+        found = _state_dict(path, contents, Stored)
+        return {name: tensor(name, stored) for name, stored in found.items()}
+    try:
+        with warnings.catch_warnings(), importable_here():
+            warnings.simplefilter("ignore")
+            opened = torch.load(io.BytesIO(checkpoint.raw), map_location="cpu", weights_only=False)
+    except Exception as error:  # a pickle can raise anything
+        raise InputError(
+            f"checkpoint {path} is not a readable PyTorch file ({in_short(error)}); save the weights as safetensors"
+        ) from error
+    return _state_dict(path, opened, Tensor)
+
+
+def _state_dict(path: Path, found: Any, kind: type) -> Any:
+    """The weights in it, which may lie under `state_dict` or `model` beside other things."""
+    for _ in range(3):
+        if isinstance(found, nn.Module):
+            return found
+        if not isinstance(found, Mapping):
+            break
+        if found and all(isinstance(v, kind) and isinstance(k, str) for k, v in found.items()):
+            return dict(found)
+        found = next((found[k] for k in NESTED if isinstance(found.get(k), Mapping | nn.Module)), None)
+    raise InputError(
+        f"checkpoint {path} holds no plain tensors by name, also not under {', '.join(NESTED)}; save state_dict() alone"
+    )
+
+
+def _more_than_weights(path: Path, name: str | None) -> InputError:
+    what = f"holds more than weights ({name})" if name else "is damaged or holds more than weights"
+    return InputError(
+        f"checkpoint {path} {what}, and opening that could run any program; save state_dict() alone, "
+        "or pass --trust if you trust its maker with everything"
+    )
+
 
 PREFIXES = ("module.", "_orig_mod.", "model.")
 

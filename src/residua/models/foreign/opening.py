@@ -20,8 +20,15 @@ from residua.models.checkpoint import Checkpoint, check_tensor
 from residua.models.classifier import Classifier, remember_start
 from residua.models.foreign.adopting import adopt, adopt_as, is_listed, random_inputs, rebuilt
 from residua.models.foreign.building import Network, build_listed, built, from_words, importable_here
-from residua.models.foreign.fitting import _names, _our_name, fitted, one_of_ours, same_names
-from residua.models.foreign.weight_files import Weights, weights_in
+from residua.models.foreign.fitting import (
+    Weights,
+    _names,
+    _our_name,
+    fitted,
+    one_of_ours,
+    same_names,
+    weights_in,
+)
 from residua.models.networks import LAYERS, NETWORKS
 
 __all__ = ["load", "open_model", "with_stem"]
