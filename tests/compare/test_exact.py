@@ -29,7 +29,7 @@ from residua.compare.information import idi_value, ranks, spearman
 from residua.compare.likelihood_ratio import auc, auc_interval, offline_attacks
 from residua.compare.metric_values import above_chance
 from residua.compare.references import MOVED, POSITIVE, UNSEEN
-from residua.compare.three_samples import _inverse_width
+from residua.compare.three_samples import _distances, _square_width
 from residua.compare.verdicts import forget_accuracy_side
 from residua.readings import Curve, Reading
 
@@ -428,7 +428,7 @@ def test_the_error_is_the_jackknifes():
     random = np.random.default_rng(2)
     u, r, o = (random.normal(mean, 1, (25, 2)) for mean in (0.0, 0.4, 1.0))
     found = three_sample(u, r, o)
-    gamma, n = _inverse_width(np.concatenate([u, r, o])), 25
+    gamma, n = 1 / (2 * _square_width(_distances(np.concatenate([u, r, o])))), 25
 
     def k(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.exp(-gamma * ((a[:, None] - b) ** 2).sum(-1))
@@ -455,5 +455,5 @@ def test_the_error_is_the_jackknifes():
 def test_where_half_of_the_distances_are_nothing_their_mean_is_the_width():
     rows = np.zeros((10, 1))
     rows[0] = 3.0
-    assert _inverse_width(rows) == pytest.approx(1 / (2 * 9 * 9 / 45))
-    assert _inverse_width(np.ones((5, 2))) == 1.0
+    assert _square_width(_distances(rows)) == pytest.approx(9 * 9 / 45)
+    assert _square_width(_distances(np.ones((5, 2)))) == 0.5
