@@ -19,6 +19,7 @@ from residua.cli import inputs, main
 from residua.compare import Rules
 from residua.files import file_hash
 from residua.measure._outputs import logits, pooled
+from residua.models.classifier import weights_digest
 from residua.record import Record
 from residua.report.audit import AuditReport, audit_report
 
@@ -178,6 +179,23 @@ def test_a_proxy_can_be_trained(place, capsys):
     found = AuditReport.model_validate_json(capsys.readouterr().out)
     assert found.against == "proxy"
     assert found.about["proxy"]["epochs"] == rs.recipes.TINY.epochs
+
+
+def test_proxies_start_where_original_did(place, capsys, monkeypatch):
+    with rs.seeded(4):  # it hardly answers the forgotten class
+        start = rs.models.resnet18(classes=4, channels=1, width=4)
+    rs.save(start, place / "start.safetensors")
+    untrained = rs.Pretraining(epochs=0, batch=32)
+    monkeypatch.setattr("residua.cli.audit.pretraining", lambda *_: untrained)
+    given = ["--init", "start.safetensors", "--out", "audit"]
+    assert audit("hd", *given, reference="proxy:0.5") in (1, 2)
+    record = Record.read(place / "audit/records/reference.json")
+    assert record.method.weights == weights_digest(start)
+    capsys.readouterr()
+    assert main(["verify", "audit", "--rerun"]) == 0
+    assert hardly_moved(capsys.readouterr().out)
+    assert audit("hd", *given) == 3
+    assert "--init is where proxies start again" in capsys.readouterr().err
 
 
 def test_saved_outputs_are_audited_without_data(place, truths, stripes, capsys):

@@ -12,8 +12,10 @@ import torch
 from PIL import Image
 
 import residua as rs
-from residua.data import image_folder
+from residua.data import image_folder, kept_digests
+from residua.data.checks import content
 from residua.data.images import box_of, decode, pixels
+from residua.data.parsing import open_dataset, with_settings
 from residua.data.split import Augmentation, Part, one_part
 from residua.data.task import forget_classes
 from residua.errors import InputError
@@ -203,6 +205,19 @@ def test_missing_halves_are_named(dir: Path) -> None:
     write(dir / "train/loose.png", PIXELS[0])
     with pytest.raises(InputError, match="birds/train has no folders"):
         image_folder(dir)
+
+
+def test_kept_digests_are_trusted_until_files_are_to_be_read_again(dir: Path, monkeypatch) -> None:
+    read: list[Path] = []
+    monkeypatch.setattr(kept_digests, "FEWEST", 2)
+    monkeypatch.setattr(kept_digests, "content", lambda path: read.append(path) or content(path))
+    spec = f"image-folder:{dir}?size=8"
+    first = open_dataset(spec).train.digest()
+    assert len(read) == 12
+    assert open_dataset(spec).train.digest() == first
+    assert len(read) == 12
+    assert open_dataset(with_settings(spec, rehash=True)).train.digest() == first
+    assert len(read) == 24
 
 
 def jpeg(width: int, height: int) -> bytes:

@@ -68,6 +68,6 @@ def dawdle(place: str) -> None:
     write_atomically(Path(place), write)
 
 
-def seen_gpu(_: int) -> str | None:
+def seen_gpu(_: int) -> tuple[str | None, str | None]:
     time.sleep(1.0)  # so that both workers have something to do
-    return os.environ.get("CUDA_VISIBLE_DEVICES")
+    return os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("RESIDUA_PROCESSES")

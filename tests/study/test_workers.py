@@ -223,8 +223,10 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path):
 
 
 @pytest.mark.parametrize("visible", ["0,1", "4,5", "GPU-1a,GPU-2b"])
-def test_with_several_gpus_each_worker_sees_one(visible, monkeypatch):
+def test_with_several_gpus_each_worker_sees_one_and_its_share_of_the_cores(visible, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    monkeypatch.delenv("RESIDUA_PROCESSES", raising=False)
+    monkeypatch.setattr("residua.study.executors.cores", lambda: 9)
     with Workers(2, gpus=2) as two:
         outcomes = list(all_of([Job(f"job {n}", seen_gpu, (n,)) for n in range(2)], two))
-    assert sorted(outcome.value for outcome in outcomes) == visible.split(",")
+    assert sorted(outcome.value for outcome in outcomes) == [(name, "4") for name in visible.split(",")]

@@ -25,6 +25,8 @@ from residua.measure._outputs import logits
 from residua.measure.structure import canonical_form
 from residua.models.checkpoint import Checkpoint, save
 from residua.models.classifier import Classifier
+from residua.models.foreign.opening import started
+from residua.models.foreign.pretrained import starting_weights
 from residua.report.junit import junit as junit_xml
 from residua.report.plan import Plan
 from residua.text import seconds_of
@@ -86,6 +88,7 @@ def audit(
     ] = None,
     network: opt.Network = None,
     cuts: opt.Cuts = None,
+    init: opt.Started = None,
     trust: opt.Trust = False,
     outputs: Annotated[
         bool, opt.models("The files are saved outputs (.npz); needs no --data.", "--outputs")
@@ -200,25 +203,23 @@ def audit(
     curve = dataclasses.replace(InformationCurve(), **fields)
     measures = (*auditing.EXTRA_MEASURES, *((Stress(),) if stress else ()), *((Embedding(),) if tsne else ()))
     references = arguments.references_by_role(reference or ["none"])
+    init = _start(init, original, references["reference"])
     opened = functools.partial(
         _opened, data=data, forget=forget, device=device, network=network, cuts=cuts, trust=trust
     )
     if plan_only:
         idle = {"unlearned": unlearned, "out": out, "junit": junit, "budget": budget, "outputs": outputs,
-                "features": features, "thumbnails": thumbnails, "release": release, "precision": precision}  # fmt: skip
+                "features": features, "thumbnails": thumbnails, "release": release, "precision": precision,
+                "init": init}  # fmt: skip
         _refuse_idle(idle, "in a plan, which is written before the model is looked at")
         asked = {"rules": rules, "curve": curve, "measures": measures, "seed": seed}
         return _write_plan(plan or PLAN, {"original": original} | references, opened, asked)
     audited, folders = _audited(unlearned or [], out, junit, release)
     words = {"original": original} | audited | references
     given: dict[str, Any] = {
-        "rules": rules,
-        "budget": None if budget is None else seconds_of(budget),
-        "precision": precision,
-        "plan": None if plan is None else Plan.read(plan),
-        "command": opt.command_line(),
-        "seed": seed,
-    }
+        "rules": rules, "budget": None if budget is None else seconds_of(budget), "precision": precision,
+        "plan": None if plan is None else Plan.read(plan), "command": opt.command_line(), "seed": seed,
+    }  # fmt: skip
     if arguments.is_keyword(words["reference"]):
         auditing.kind_of_reference(words["reference"])  # words that are not understood cost no loading
         given["reference"] = words.pop("reference")
@@ -233,13 +234,13 @@ def audit(
         _introduce(task, models["original"])
         audited = _released(release, models, task, opened, hashes) if release else audited
         if given.get("reference", "none") != "none":
-            given["pretraining"] = _training_of_proxies(scale, task, models["original"])
+            given["pretraining"] = _training_of_proxies(scale, task, models["original"], init, trust)
         given |= {"task": task, "curve": curve, "measures": measures}
     fixed = {role: model for role, model in models.items() if role not in audited}
     auditor = auditing.Auditor(**given | arguments.as_kwargs(fixed))
     auditor.check(*(models[role] for role in audited))
     typed = {"original": original, **references, "data": data, "forget": forget, "network": network}
-    typed, codes = typed | {"cuts": cuts, "device": device, "by": by}, []
+    typed, codes = typed | {"cuts": cuts, "device": device, "by": by, "init": init}, []
     for role, folder in folders.items():
         with work(steps=_steps(given, fixed)):
             said = _typed(typed, audited[role], folder)
@@ -359,7 +360,23 @@ def _opened(
     return task, models, hashes
 
 
-def _training_of_proxies(scale: Scale, task: ForgetTask, original: Classifier) -> Pretraining:
+def _start(init: str | None, original: str, reference: str) -> str | None:
+    """The file of starting weights that --init means, which only proxies start from."""
+    if init is None:
+        return None
+    if not reference.startswith("proxy:"):
+        raise InputError(
+            "--init is where proxies start again; give --reference proxy:0.15x5, or leave it out"
+        )
+    return str(starting_weights(init, Path(original).parent))
+
+
+def _training_of_proxies(
+    scale: Scale, task: ForgetTask, original: Classifier, init: str | None, trust: bool
+) -> Pretraining:
+    """The training of proxies, which start where Original did."""
+    if init:
+        started(original, init, trust)
     return pretraining(scale, task.dataset, str(original.architecture.get("network", "")))
 
 

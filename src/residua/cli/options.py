@@ -96,6 +96,14 @@ Init = Annotated[
         metavar="FILE|timm:NAME|hf:NAME",
     ),
 ]
+Started = Annotated[
+    str | None,
+    models(
+        "Weights that Original's training started from, where whatever is retrained starts again: Retrain, EU-k, proxies.",
+        "--init",
+        metavar="FILE|timm:NAME|hf:NAME",
+    ),
+]
 Cuts = Annotated[
     str | None,
     models(

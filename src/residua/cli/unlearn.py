@@ -121,13 +121,7 @@ def unlearn(
     record: opt.RecordOut = None,
     network: opt.Network = None,
     cuts: opt.Cuts = None,
-    init: Annotated[
-        str | None,
-        opt.models(
-            "Weights that Original's training started from, where EU-k and Retrain start again.",
-            metavar="FILE|timm:NAME|hf:NAME",
-        ),
-    ] = None,
+    init: opt.Started = None,
     trust: opt.Trust = False,
     trajectory: Annotated[
         bool, opt.output("Measure UA, RA, TA after every epoch; kept in the record.", "--trajectory")

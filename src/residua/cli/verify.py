@@ -48,6 +48,7 @@ def verify(
         list[str] | None,
         opt.models("New path, if the file has moved; repeated, in the order of the audit.", metavar="FILE"),
     ] = None,
+    init: Moved = None,
     data: Annotated[
         str | None, opt.data("New place, if the data have moved since the audit.", metavar="NAME[:PLACE]")
     ] = None,
@@ -87,7 +88,7 @@ def verify(
 
     Example: residua verify audit/ --rerun
     """
-    now = {"original": original, "unlearned": unlearned, "data": data}
+    now = {"original": original, "unlearned": unlearned, "init": init, "data": data}
     now |= {reference_role(number): file for number, file in enumerate(reference or [], start=1)}
     now |= {"forget": forget, "network": network, "cuts": cuts, "device": device}
     typed = {name: word for name, word in now.items() if word is not None}
@@ -156,6 +157,7 @@ def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float | 
     from residua.audits.saved import read_saved
     from residua.cli.inputs import announce, choose_device, load_for, open_task
     from residua.models.checkpoint import Checkpoint
+    from residua.models.foreign.opening import started
 
     report = read_report(folder)
     records = read_records(folder, report)
@@ -165,16 +167,8 @@ def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float | 
     )
     references = references_in(records) if report.against == "model" else []
     roles = ["original", "unlearned", *references]
-    needed = roles if report.tier != "weights" else [*roles, "data", "forget"]
-    for name in (*references_in(typed), "data", "forget"):
-        if name in typed and name not in needed:
-            plain = "reference" if name.startswith("reference") else name
-            fewer = (
-                f"with {len(references)} references"
-                if plain == "reference" and references
-                else f"without --{plain}"
-            )
-            raise InputError(f"this audit was made {fewer}; leave it out")
+    needed = roles if report.tier != "weights" else [*roles, "data", "forget", *({"init"} & set(then))]
+    _refuse_strange(typed, needed, len(references))
     missing = [name for name in needed if name not in typed and name not in then]
     if missing:
         raise InputError(
@@ -206,9 +200,21 @@ def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float | 
         cuts, file = typed.get("cuts", then.get("cuts")), Checkpoint(words[role])
         models[role], hashes[role] = load_for(task, file, where, network, cuts, trust), file.sha256
         check_model(records[role], models[role], words[role])
+    if "init" in words:  # where the proxies started
+        started(models["original"], words["init"], trust)
     announce(where)
     with work():
         return run_rerun(folder, **as_kwargs(models), task=task, tolerance=tolerance, files=hashes)
+
+
+def _refuse_strange(typed: dict[str, str], needed: list[str], references: int) -> None:
+    """Refuse a new place of what the audit did not have."""
+    for name in (*references_in(typed), "data", "forget", "init"):
+        if name in typed and name not in needed:
+            plain = "reference" if name.startswith("reference") else name
+            counted = plain == "reference" and references
+            fewer = f"with {references} references" if counted else f"without --{plain}"
+            raise InputError(f"this audit was made {fewer}; leave it out")
 
 
 def _shown(record: Record) -> Preprocessing | None:

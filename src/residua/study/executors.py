@@ -29,7 +29,7 @@ import torch
 
 from residua.device import child_command, visible_gpus
 from residua.errors import InputError
-from residua.parallel import one_thread
+from residua.parallel import PROCESSES, cores, one_thread
 from residua.training.keeping import EVERY
 from residua.worker import BEGUN, NO_MEMORY, READY, main_file, receive, send
 
@@ -200,7 +200,8 @@ class _Worker:
 class Workers:
     """Up to `count` worker processes, started when there is something to do.
 
-    `limit` is the most seconds for a job; with several `gpus`, each worker sees one of them. Only the thread that made
+    `limit` is the most seconds for a job; with several `gpus`, each worker sees one of them, and with any the workers share
+    the cores, since critics on pooled features are fitted there. Only the thread that made
     this object may call it: on Linux a worker ends with the thread that started it.
     """
 
@@ -276,13 +277,14 @@ class Workers:
         slot = next(n for n in range(self.count) if n not in {each.slot for each in self._workers})
         names = visible_gpus(self.gpus)
         one_gpu = {"CUDA_VISIBLE_DEVICES": names[slot % len(names)]} if len(names) > 1 else {}
+        share = {PROCESSES: str(max(1, cores() // self.count))} if self.gpus else {}
         complaints = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the worker)
         process = subprocess.Popen(
             child_command(code),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=complaints,
-            env=os.environ | dict.fromkeys(ONE_THREAD, "1") | one_gpu,
+            env=share | os.environ | dict.fromkeys(ONE_THREAD, "1") | one_gpu,
         )
         worker = _Worker(process, complaints, slot)
         self._workers.append(worker)
@@ -390,7 +392,7 @@ def executor(how: How) -> Iterator[Executor]:
     elif how.jobs == 1 and how.limit is None:
         yield InProcess()
     else:
-        gpus = torch.cuda.device_count() if how.device == "cuda" else 0
+        gpus = torch.cuda.device_count() if how.device == "cuda" else int(how.device.startswith("cuda"))
         with Workers(how.jobs, limit=how.limit, tell=how.tell, gpus=gpus) as workers:
             yield workers
 
