@@ -24,7 +24,7 @@ CONVERGED = 1e-10
 # Products are in single precision until steps gain less than this, far above its rounding errors.
 ROUGH = 1e-7
 MOST_STEPS, MEMORY = 1000, 10
-CHUNK = 1 << 20  # numbers in the features and in the scores of one chunk of samples: what a cache holds
+CHUNK = 1 << 21  # bytes of the features and of the scores of one chunk of samples: what a cache holds
 
 
 def linear_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -> Tensor:
@@ -99,7 +99,7 @@ class _Objective:
         w = weights.to(self.dtype).flatten(0, 1)
         value = torch.zeros(problems, dtype=torch.float64)
         gradient = torch.zeros(len(w), d + 1, dtype=torch.float64)
-        size = max(256, CHUNK // max(len(w), d))
+        size = max(256, CHUNK // (max(len(w), d) * self.dtype.itemsize))
         for z, y in zip(self.z.split(size), self.y.split(size), strict=True):
             z, own = z.to(self.dtype), (slice(None), y, torch.arange(len(y)))
             logits = torch.addmm(w[:, -1:], w[:, :-1], z.T).view(problems, vectors, len(y))
