@@ -141,6 +141,7 @@ Crop = Annotated[
     ),
 ]
 Flip = Annotated[bool, Choice("Random horizontal flip.")]
+KeepStatistics = Annotated[bool, Choice("Every BatchNorm normalises by Original's mean and variance.")]
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,13 @@ class Sgd(Trained):
         return optimizer_for("sgd", parameters, self.lr, self.momentum, self.weight_decay)
 
 
+def keep_statistics(model: nn.Module) -> None:
+    """Let every BatchNorm normalise the next batch by the statistics that it has, and keep them."""
+    for part in model.modules():
+        if isinstance(part, nn.modules.batchnorm._BatchNorm):
+            part.eval()
+
+
 @dataclass(frozen=True)
 class SgdOrAdam(Sgd):
     """A single training with SGD, or with Adam, which ignores momentum and weight decay."""

@@ -13,7 +13,7 @@ from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone, freeze
 from residua.training import settings
 from residua.training.losses import kl_divergence
-from residua.unlearn._sgd import Sgd
+from residua.unlearn._sgd import Sgd, keep_statistics
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,15 @@ class Delete(Sgd):
     """KL( softmax(Original(x) with -inf for the true class) || softmax(model(x)) ) on forget samples; every weight learns.
 
     HD's target, but on the forget set alone and for the whole network. Loss, optimizer and settings were read in
-    shaaaaron/DELETE; results were not compared.
+    shaaaaron/DELETE; results were not compared. Batches of one class normalise that class away; with `keep_statistics`
+    every BatchNorm keeps Original's mean and variance, which the public code offers, too (`disable_bn`).
     """
 
     epochs: Annotated[int, settings.Epochs("Passes over the forget set.", stronger="more", tune=(1, 40))] = 20
     lr: settings.LearningRate = 1e-4
     batch: settings.Batch = 128
     weight_decay: settings.WeightDecay = 0.0
+    keep_statistics: settings.KeepStatistics = False
 
     label = "DELETE"
 
@@ -35,6 +37,8 @@ class Delete(Sgd):
         model, teacher = clone(original), freeze(clone(original))
 
         def loss(model: Classifier, x: Tensor, y: Tensor) -> Tensor:
+            if self.keep_statistics:
+                keep_statistics(model)
             with torch.no_grad():
                 target = teacher(x).float().scatter(1, y[:, None], -torch.inf)
             return kl_divergence(model(x), F.softmax(target, dim=1))

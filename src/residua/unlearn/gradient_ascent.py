@@ -14,7 +14,7 @@ from residua.models.classifier import Classifier, clone
 from residua.training import settings
 from residua.training.losses import descent_and_ascent
 from residua.training.streams import SideBySide
-from residua.unlearn._sgd import Sgd
+from residua.unlearn._sgd import Sgd, keep_statistics
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,14 @@ class NegativeGradient(Sgd):
     -CE(forget). It needs no retain data, and nothing holds the rest of the model in place.
 
     The paper's GA is NegGrad+, which descends on the retain set as well (`GradientAscent`). Momentum and weight decay are
-    those of OPTML-Group/Unlearn-Saliency, which calls this method GA.
+    those of OPTML-Group/Unlearn-Saliency, which calls this method GA. Batches of one class normalise that class away, unless
+    every BatchNorm keeps Original's statistics.
     """
 
     epochs: Annotated[int, settings.Epochs("Passes over the forget set.", stronger="more")] = 5
     lr: settings.LearningRate = 1e-4
     batch: settings.Batch = 64
+    keep_statistics: settings.KeepStatistics = False
 
     label = "NegGrad"
 
@@ -69,6 +71,8 @@ class NegativeGradient(Sgd):
         model = clone(original)
 
         def ascent(model: Classifier, x: Tensor, y: Tensor) -> Tensor:
+            if self.keep_statistics:
+                keep_statistics(model)
             return -F.cross_entropy(model(x), y)
 
         return self.descend(model, self.shuffled(model, task.forget, self.batch, keep_last=True), ascent)

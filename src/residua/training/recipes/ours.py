@@ -54,7 +54,7 @@ TINY_CLASS = _uncropped(
         "POUR-D": {},
         "OPC": {},
         "CMF": {},
-        "DELETE": {},
+        "DELETE": {"lr": 1e-3, "keep_statistics": True},
     }
 )
 
