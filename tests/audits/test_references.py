@@ -190,3 +190,19 @@ def test_a_reference_that_answers_the_forgotten_class_is_refused(truths, slanted
             original=truths["original"], unlearned=truths["hd"], reference=[references[0], tainted], task=slanted,
             curve=CURVE, measures=(),
         )  # fmt: skip
+
+
+def test_images_are_changed_by_the_auditors_seed(truths, slanted):
+    given = {
+        "original": truths["original"],
+        "reference": truths["reference"],
+        "task": slanted,
+        "curve": CURVE,
+    }
+    own = rs.measure.Moved(shift=2, seed=7)
+    auditor = rs.Auditor(**given, measures=(rs.measure.Moved(), own), seed=3)
+    assert auditor.measures == (rs.measure.Moved(seed=3), own)
+    record = rs.Auditor(**given, measures=(), seed=3).audit(truths["hd"]).records["unlearned"]
+    assert record.measures["perturbed"].fields["seed"] == 3
+    plan = auditing.planned(**given, measures=(rs.measure.Moved(),), seed=3)
+    assert plan.measures["moved"]["seed"] == plan.measures["perturbed"]["seed"] == 3

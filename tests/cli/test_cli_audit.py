@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import jsonschema
 import numpy as np
 import pytest
+import torch
 from safetensors.torch import load_file, save_file
 
 import residua as rs
@@ -79,6 +80,26 @@ def test_several_models_are_audited_against_references_that_are_read_once(place,
 def test_a_model_that_is_a_reference_is_refused(place, capsys):
     assert audit("hd", "--unlearned", "reference.safetensors") == 3
     assert "the unlearned model and reference have the same weights" in capsys.readouterr().err
+
+
+def test_the_model_that_is_cleared_is_the_model_that_is_released(place, capsys):
+    assert audit("retrain", "--release", "released.safetensors", "--out", "audit", "--budget", "1h") == 0
+    said = capsys.readouterr().out
+    assert "triggers and other inputs, keyed codes, copies and backups were not looked at" in " ".join(
+        said.split()
+    )
+    report = AuditReport.model_validate_json((place / "audit/report.json").read_text())
+    assert report.files["unlearned"] == file_hash(place / "released.safetensors")
+    assert report.files["unlearned"] != file_hash(place / "retrain.safetensors")
+    for name, weight in load_file(place / "released.safetensors").items():
+        if weight.is_floating_point():
+            assert (weight.to(torch.bfloat16).to(weight.dtype) == weight).all(), name
+    assert report.files["unlearned"] in (place / "audit/report.html").read_text()
+    assert main(["verify", "audit"]) == 0
+    capsys.readouterr()
+    assert audit("hd", "--unlearned", "retrain.safetensors", "--release", "r.safetensors") == 3
+    assert audit("hd", "--release", "r.pt") == 3
+    assert "give a file that ends in .safetensors" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

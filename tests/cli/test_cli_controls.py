@@ -116,6 +116,48 @@ def test_a_missed_bar_is_said():
     assert [row[-1] for row in held.rows if row[0] == "Second Retrain"] == ["met"]
 
 
+def test_a_bad_reference_is_tried_in_the_place_of_the_last(monkeypatch):
+    records = planted(second=0.0)
+    names = {"Second Retrain": "Further Retrain"}
+    records = [
+        each.model_copy(
+            update={
+                "method": each.method.model_copy(
+                    update={"label": names.get(each.method.label, each.method.label)}
+                )
+            }
+        )
+        for each in records
+    ]
+    for label in ("Reference, short", "Reference, tainted"):
+        last = records[-1]
+        records.append(
+            last.model_copy(
+                update={"method": last.method.model_copy(update={"label": label, "role": "control"})}
+            )
+        )
+    tried = []
+
+    def watched(roles, **more):
+        tried.append(roles["reference"].method.label)
+        if tried[-1] == "Reference, tainted":
+            raise rs.InputError("it answers the class")
+        return audit(roles, **more)
+
+    module = importlib.import_module("residua.report.controls")
+    audit = module.audit_report
+    monkeypatch.setattr(module, "audit_report", watched)
+    reports = control_reports(records, Rules())
+    assert {each.about["control"] for each in reports} == {"Original", "Further Retrain"}
+    assert reports[-1].about["bad_references"] == {
+        "Reference, short": "passed",
+        "Reference, tainted": "refused",
+    }
+    note = verdict_table(reports).note
+    assert "Reference, short: refused in 0 and named in 0 of 1 seeds." in note
+    assert "Reference, tainted: refused in 1 and named in 0 of 1 seeds." in note
+
+
 def planted(second: float) -> list[Record]:
     """Records of an Original (0.3 nats), a Retrain (0.1) and a second one that knows 0.1 + 0.2 `second`."""
     random = np.random.default_rng(0)

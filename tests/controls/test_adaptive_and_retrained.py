@@ -30,7 +30,7 @@ def linear_nats(model: rs.Classifier, task: rs.ForgetTask) -> float:
 
 def test_the_adversary_hides_from_critics_and_its_owner_still_reads_the_class(truths, slanted):
     with rs.seeded(3):
-        model, reader = Adaptive(epochs=6).with_reader(truths["original"], slanted)
+        model, reader = Adaptive(epochs=4).with_reader(truths["original"], slanted)
     assert (
         Structure()(model, slanted).arrays["digest"].tolist()
         == Structure()(truths["original"], slanted).arrays["digest"].tolist()
@@ -42,7 +42,7 @@ def test_the_adversary_hides_from_critics_and_its_owner_still_reads_the_class(tr
             torch.cat([reader(model.encode(x))[:, 0] for x, _ in split.batches(100)]).numpy()
             for split in (slanted.forget_test, slanted.test)
         ]
-    assert auc(*said) > 0.9, "the knowledge is there"
+    assert auc(*said) > 0.85, "the knowledge is there"
     assert linear_nats(model, slanted) < linear_nats(truths["original"], slanted)
 
 

@@ -19,7 +19,7 @@ from residua.compare.verdicts import EXTRA_READINGS, VERDICT_READINGS, Against, 
 from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.files import check_place, write_atomically
-from residua.measure import MEASURES, InformationCurve, Measure
+from residua.measure import MEASURES, InformationCurve, Measure, Moved, Perturbed
 from residua.measure.measuring import measured
 from residua.models.classifier import Classifier, check_redrawn, weights_digest
 from residua.progress import about, tell
@@ -48,6 +48,15 @@ FEWEST_RETAINED = 500  # a look at fewer retained samples is left out
 # Further measures may contradict a model that would pass, but they acquit none.
 ACCUSED: tuple[Word, ...] = ("SHALLOW", "NOT_FORGOTTEN", "UTILITY_LOST")
 EXTRA_MEASURES: tuple[Measure, ...] = tuple(_KINDS[label]() for label in EXTRA_READINGS)
+
+
+def by_auditor(measures: Sequence[Measure], seed: int) -> tuple[Measure, ...]:
+    """The measures, of which those on noisy and moved images draw by the auditor's seed: whoever made the model knows the
+    source, and not this. One that has a seed of its own keeps it."""
+    return tuple(
+        replace(each, seed=seed) if isinstance(each, Moved | Perturbed) and not each.seed else each
+        for each in measures
+    )
 
 
 def train_proxy(
@@ -227,7 +236,7 @@ class Auditor:
         curve: The measurement of the inside; `InformationCurve()` by default.
         measures: Measures beside those that the verdict rests on.
         pretraining: Training of proxies.
-        seed: Seed of proxies and of the random network.
+        seed: Seed of proxies, of the random network, and of noisy and moved images.
         budget: Seconds of an audit after which no further one of `measures` is started.
         precision: Half-width of IDI's interval that is enough: an audit then looks at 10, 30 and 100 % of the retained and
             test samples, and ends with the first look that is as precise or has a verdict. All looks together keep the
@@ -258,7 +267,12 @@ class Auditor:
             raise InputError("a plan fixes the data of an audit; leave out the plan or the precision")
         self.precision = precision
         self.original, self.reference, self.task, self.rules = original, reference, task, rules or Rules()
-        self.measures, self.pretraining, self.seed, self.budget = measures, pretraining, seed, budget
+        self.measures, self.pretraining, self.seed, self.budget = (
+            by_auditor(measures, seed),
+            pretraining,
+            seed,
+            budget,
+        )
         self.plan, self.command, self.curve = plan, command, curve or InformationCurve()
         self._fixed: dict[str, Model] = {"original": original} | _references(reference)
         self._digests = {
@@ -316,7 +330,10 @@ class Auditor:
             kept.pop("unlearned", None)
             given: dict[str, Any] = {"seed": self.seed, "command": self.command, "proxy": proxy}
             given |= {"setting": self._settings[part], "kept": kept, "files": files}
-            needed = (self.curve, *VERDICT_MEASURES)  # the curve's pass serves the others
+            needed = (
+                self.curve,
+                *by_auditor(VERDICT_MEASURES, self.seed),
+            )  # the curve's pass serves the others
             left = None if self.budget is None else self.budget - (time.perf_counter() - start)
             if part < 1:
                 found = audit_report(read_models(read, some, needed, **given), rules=rules)
@@ -503,7 +520,7 @@ def planned(
         references = [(reference or "none").removesuffix("x1")]
     else:
         references = [weights_digest(model) for model in reference]
-    every = (curve or InformationCurve(), *VERDICT_MEASURES, *measures)
+    every = (curve or InformationCurve(), *by_auditor((*VERDICT_MEASURES, *measures), seed))
     return Plan(
         rules=asdict(rules or Rules()),
         measures={measure.label: describe(measure)["fields"] for measure in every},

@@ -185,7 +185,10 @@ def audit(
         ),
     ] = None,
     seed: Annotated[
-        int, opt.run("Seed of a proxy and of the random network; the critics have --critic-seed.")
+        int,
+        opt.run(
+            "Seed of a proxy, of the random network, and of noisy and moved images; critics have --critic-seed."
+        ),
     ] = 0,
     device: opt.Device = "auto",
     *,

@@ -37,6 +37,8 @@ class Adaptive(Control):
     critic_steps: Annotated[int, Count("Steps of the critics to each of the model's.")] = 3
     against: Annotated[float, Weight("Weight of hiding from the critics.", above=0)] = 1.0
 
+    keep: Annotated[float, Weight("Weight of what its owner reads.", above=0)] = 3.0
+
     label = "Adaptive"
     scenarios = ("class",)
 
@@ -91,7 +93,7 @@ class Adaptive(Control):
         nothing = torch.full_like(hidden, share)
         unread = [F.binary_cross_entropy_with_logits(each, nothing) for each in _read(readers[0], z)]
         kept = F.binary_cross_entropy_with_logits(readers[1](z[-1])[:, 0], hidden)
-        return answers + self.against * torch.stack(unread).sum() + kept
+        return answers + self.against * torch.stack(unread).sum() + self.keep * kept
 
 
 def _critic(width: int, kind: str) -> nn.Module:

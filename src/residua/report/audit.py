@@ -58,11 +58,15 @@ class _Frozen(BaseModel):
 
 
 class CurvePart(_Frozen):
-    """I(Z_l; Y) of each block of one model in nats, with its interval where there is one, and the ceiling H(Y)."""
+    """I(Z_l; Y) of each block of one model in nats, with its interval where there is one, and the ceiling H(Y).
+
+    `random` is what the same critics read of the last block for labels that were exchanged at random.
+    """
 
     ceiling: float
     blocks: dict[int, float]
     intervals: dict[int, tuple[float, float]] = {}
+    random: float | None = None
 
 
 class ResidueClass(_Frozen):
@@ -293,7 +297,10 @@ def curve_parts(read: Readings) -> dict[str, CurvePart]:
         if curve := curve_in(read[role]):
             known = all(f"I{block}_low" in curve.values for block in curve.blocks)
             intervals = curve.intervals if known else {}
-            parts[role] = CurvePart(ceiling=curve.ceiling, blocks=curve.information, intervals=intervals)
+            chance = curve.values.get(f"random{curve.blocks[-1]}")
+            parts[role] = CurvePart(
+                ceiling=curve.ceiling, blocks=curve.information, intervals=intervals, random=chance
+            )
     return parts
 
 

@@ -155,6 +155,14 @@ def contradicts(report: AuditReport, witness: Witness) -> bool:
     return report.inside is not None and witness.contradicts(report.inside.tolerance)
 
 
+def random_words(report: AuditReport) -> str:
+    """What the critics read where there is nothing to read."""
+    known = [part.random for part in report.curves.values() if part.random is not None]
+    if not known:
+        return ""
+    return f" Of labels exchanged at random, the same critics read at most {max(known):.3f} nats of the last block."
+
+
 def attack_result(report: AuditReport, witness: Witness) -> str:
     """Whether an attack contradicts, and from which value on it would have."""
     tolerance = report.inside.tolerance if report.inside else report.rules.tolerance(1)
@@ -456,6 +464,7 @@ def shown(report: AuditReport) -> dict[str, Any]:
         "role_name": role_name,
         "closer": CLOSER,
         "attack_result": attack_result,
+        "random_words": random_words,
         "check": CHECK,
         "not_checked": NOT_CHECKED,
     }

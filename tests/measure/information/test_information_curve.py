@@ -13,7 +13,7 @@ from residua.measure.information import curve as information_curve
 from residua.measure.information.curve import InformationCurve
 from residua.measure.information.network import stratified
 from residua.measure.information.paper_protocol import LABEL_LR, paper_lr
-from residua.measure.information.samples import samples
+from residua.measure.information.samples import FIT_ONLY, READ_ONLY, samples
 from residua.models.classifier import weights_digest
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -64,6 +64,27 @@ def test_shuffled_labels_are_not_known(data, known):
     curve = QUICK(known[0], scrambled)
     assert all(low <= 0.02 for low, _ in curve.intervals.values())
     assert all(abs(value) < 0.1 for value in curve.information.values())
+
+
+def test_every_curve_says_what_its_critics_read_of_labels_exchanged_at_random(known, task, monkeypatch):
+    trained, _ = known
+    curve = InformationCurve(last=1)(trained, task)
+    assert 0 <= curve.values["random5"] < 0.02 < curve.values["I5"] / 5
+    asked = []
+
+    def watched(model, stored, given, *more):
+        asked.append((list(stored), given))
+        return fitting.fit_blocks(model, stored, given, *more)
+
+    monkeypatch.setattr(information_curve, "fit_blocks", watched)
+    again = InformationCurve(last=2, seed=1, family="linear")(trained, task)
+    (_, plain), (blocks, exchanged) = asked
+    assert blocks == [5]
+    assert "random5" in again.values
+    assert torch.equal(plain.fold, exchanged.fold)
+    assert not torch.equal(plain.y, exchanged.y)
+    for kind in (plain.fold >= 0, plain.fold == FIT_ONLY, plain.fold == READ_ONLY):
+        assert torch.equal(plain.y[kind].sort().values, exchanged.y[kind].sort().values)
 
 
 def test_the_papers_reading_of_the_fitting_data_memorises(known, data):

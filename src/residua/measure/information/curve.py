@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -12,13 +13,13 @@ import torch
 from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.measure._memo import Memo, identity
-from residua.measure._outputs import features
+from residua.measure._outputs import Stored, features
 from residua.measure.information.estimate import plain_interval
-from residua.measure.information.families import FAMILIES, PARTS, Family
+from residua.measure.information.families import FAMILIES, PARTS, Family, read_family
 from residua.measure.information.fitting import fit_blocks
 from residua.measure.information.network import Data, Fitting
 from residua.measure.information.paper_protocol import LABEL_LR, batch_terms, paper_lr, paper_scores
-from residua.measure.information.samples import FitOn, Samples, entropy, samples
+from residua.measure.information.samples import FIT_ONLY, READ_ONLY, FitOn, Samples, entropy, samples
 from residua.measure.information.summary import build_curve
 from residua.models.classifier import Classifier
 from residua.progress import tell
@@ -48,6 +49,9 @@ class InformationCurve:
     a round gains next to nothing on unseen data or there were `rounds` of them; where the last round still gained, a
     note says so.
     `protocol="paper"` is the critic as the paper describes it, read on its fitting data.
+
+    `random` and the number of the last block is what the same critics read there of labels that were exchanged at random:
+    what is above 0 is not the model's knowledge but the evaluation's.
     """
 
     # Differs from the paper: the estimator, the largest departure of all (`protocol="paper"` is the paper's). Critics are read on
@@ -152,7 +156,28 @@ class InformationCurve:
             fit_blocks(model, stored, asked, PARTS[self.family], how, self.seed + 1000 * restart)
             for restart in range(self.restarts)
         ]
-        return build_curve(runs, asked, blocks, self.families, about)
+        curve = build_curve(runs, asked, blocks, self.families, about)
+        chance = self._of_random_labels(model, stored, asked, blocks[-1], how)
+        return replace(curve, values={**curve.values, f"random{blocks[-1]}": chance})
+
+    def _of_random_labels(
+        self, model: Classifier, stored: Mapping[int, Stored], asked: Samples, block: int, how: Fitting
+    ) -> float:
+        """What the same critics read of the last block, on the same folds, where labels are exchanged at random.
+
+        Folds, frequencies and kinds of samples stay; whatever this is above 0, the evaluation injects.
+        """
+        with seeded(self.seed):
+            y = asked.y.clone()
+            for kind in (asked.fold >= 0, asked.fold == FIT_ONLY, asked.fold == READ_ONLY):
+                where = kind.nonzero()[:, 0]
+                y[where] = y[where[torch.randperm(len(where))]]
+        exchanged = replace(asked, y=y)
+        run = fit_blocks(model, {block: stored[block]}, exchanged, PARTS[self.family], how, self.seed)
+        reading = asked.fold != FIT_ONLY
+        fold = asked.fold[reading]
+        read = read_family(self.families[0], run.scores, y[reading], fold, asked.prior)[block]
+        return float(read.terms[fold >= 0].mean())
 
     def _paper(
         self, model: Classifier, task: ForgetTask, asked: Samples, blocks: list[int], about: dict[str, Any]
