@@ -88,8 +88,9 @@ def contents(text: str) -> list[tuple[str, list[str]]]:
     """The sections of a page, each with the pages that the items of its list lead to; then those of the package."""
     sections = re.split(r"^## (.+)$", text, flags=re.M)[1:]
     found = [
-        (title, re.findall(r"^- .*?\]\((.+?)\.md\)", body, flags=re.M))
+        (title, pages)
         for title, body in zip(sections[::2], sections[1::2], strict=True)
+        if (pages := re.findall(r"^- .*?\]\((.+?)\.md\)", body, flags=re.M))
     ]
     return [*found, ("API", ["api/residua", *(f"api/{make_api.stem(room)}" for room in make_api.ROOMS)])]
 

@@ -1,8 +1,8 @@
-"""Writes docs/comparison.md: which common tests models pass that kept the knowledge, from the reports in records/.
+"""Writes which common tests models pass that kept the knowledge, from the reports in records/, into docs/index.md.
 
     python docs/make_comparison.py
 
-The same table stands on docs/index.md, between two marks, and two of its rows in a line of README.md.
+The table stands between two marks, and two of its rows in a line of README.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from residua.report.text import task_of
 from residua.roles import references_in, role_of
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE, INDEX, README = ROOT / "docs/comparison.md", ROOT / "docs/index.md", ROOT / "README.md"
+INDEX, README = ROOT / "docs/index.md", ROOT / "README.md"
 MARKS = "<!-- comparison -->\n", "<!-- end of the comparison -->\n"
 # A model that keeps at least half of what Original knows beyond the references kept the knowledge.
 KEPT = 0.5
@@ -110,21 +110,16 @@ def _passed(test: Test, of: list[AuditReport]) -> str:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """The pages and their texts."""
+    """The pages that the table stands on, and their texts."""
     made = table(reports())
-    yield (
-        PAGE,
-        (
-            "# Which tests are passed by models that know everything\n\n"
-            "Written by `python docs/make_comparison.py` from the reports in `records/`: controls on the embedded data and on "
-            "CIFAR-10, and the methods of the studies there, where classes were forgotten. A test of outputs asks what a model says; a model that changed "
-            "only its last layer says what a retrained one says.\n\n"
-            f"{made.markdown()}"
-        ),
-    )
     rest = re.sub(f"{MARKS[0]}.*?{MARKS[1]}", "", INDEX.read_text("utf-8"), flags=re.DOTALL)
-    short = Table("", made.columns, made.rows).markdown().split("\n", 2)[2]
-    yield INDEX, rest.replace("## Audit\n", f"{MARKS[0]}{short}\n{MARKS[1]}## Audit\n", 1)
+    text = (
+        "## Which tests are passed by models that know everything\n\n"
+        "A test of outputs asks what a model says; a model that changed only its last layer says what a retrained one says. "
+        "From the reports in `records/`, by `python docs/make_comparison.py`: controls on the embedded data and on CIFAR-10, "
+        f"and the methods of the studies there, where classes were forgotten.\n\n{made.markdown()}"
+    )
+    yield INDEX, rest.replace("## Audit\n", f"{MARKS[0]}{text}\n{MARKS[1]}## Audit\n", 1)
 
     cells = {row[0]: row[1:] for row in made.rows}
     ua, outputs = (next(cells[name] for name in cells if part in name) for part in ("(UA)", "three-sample"))
@@ -132,7 +127,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     line = (
         f"**Why not a test of outputs:** of {kept} audited models that keep at least half of the knowledge, {passed} pass a "
         f"relative three-sample test on outputs and {ua[0].split()[0]} the forget accuracy, and random weights pass the first "
-        f"{drawn} times of {random} ([which tests are passed](docs/comparison.md)).\n"
+        f"{drawn} times of {random} ([which tests are passed](docs/index.md#which-tests-are-passed-by-models-that-know-everything)).\n"
     )
     before = README.read_text("utf-8")
     yield README, re.sub(r"^\*\*Why not a test of outputs:.*\n", line, before, flags=re.MULTILINE)

@@ -160,7 +160,7 @@ def _none(label: str) -> list[Any]:
 
 
 def _pictures(spec: FigureSpec, reader: Reader) -> dict[str, Picture]:
-    """Of the first model of each method."""
+    """Embeddings of the first model of each method."""
     found = {}
     for method in (*ENDS, *spec.methods):
         for model in reader.models(method)[:1]:

@@ -230,7 +230,7 @@ def _std(of: Found) -> Found:
 
 
 def _epochs(curve: Curve) -> int:
-    """Of the paper's critics; 0 for others."""
+    """Epochs of the paper's critics; 0 for others."""
     return int(curve.about["measure"].get("epochs", PAPER_EPOCHS)) if by_paper(curve) else 0
 
 
@@ -239,7 +239,7 @@ def _ratio(curve: Curve) -> str:
 
 
 def families_of(group: Group) -> list[str]:
-    """Of the curves that are read on unseen data."""
+    """Families of the curves that are read on unseen data."""
     curves = [curve for model in group.models for curve in model.curves.values() if not by_paper(curve)]
     return list(dict.fromkeys(name for curve in curves for name in curve.families))
 

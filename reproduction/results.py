@@ -204,7 +204,7 @@ def folder_tables(index: RecordIndex) -> dict[str, str]:
 
 
 def _arm_tables(records: list[Record]) -> list[Table]:
-    """Those of the gauge and the dose; none where a study is neither."""
+    """Tables of the gauge and the dose; none where a study is neither."""
     index = indexed(records)
     return [arm_table(points, arm, scale) for arm in ARMS for scale, points in arm_points(index, arm).items()]
 

@@ -201,7 +201,7 @@ def test_the_comparison_is_what_the_records_give():
         assert path.read_text(encoding="utf-8") == text, f"run docs/make_comparison.py: {path.name}"
     (row,) = (
         row
-        for row in (ROOT / "docs/comparison.md").read_text("utf-8").splitlines()
+        for row in (ROOT / "docs/index.md").read_text("utf-8").splitlines()
         if "three-sample" in row and "|" in row
     )
     kept, drawn = re.findall(r"(\d+) of (\d+)", row)[:2]

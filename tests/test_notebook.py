@@ -26,8 +26,8 @@ def test_the_notebook_runs_and_shows_the_page(tmp_path):
     assert "SHALLOW" in outputs[0]["text"]
 
 
-PAGE = (ROOT / "docs/others.md").read_text(encoding="utf-8")
-SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+PAGE = (ROOT / "docs/models.md").read_text(encoding="utf-8").split("\n## Models of other packages\n")[1]
+SECTIONS = dict(re.findall(r"^### (.+?)\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL))
 NEEDS = {
     "torchvision": (),
     "Hugging Face Trainer": (),

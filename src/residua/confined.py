@@ -135,7 +135,7 @@ class Confined:
 
     @property
     def _at(self) -> str:
-        """What the child was at, or the file."""
+        """The part of the file that the child was at, or the file."""
         return bytes(self._shown).rstrip(b"\0").decode(errors="replace") or str(self.where)
 
     def _crash(self) -> InputError:

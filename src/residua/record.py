@@ -218,7 +218,7 @@ class Record(pydantic.BaseModel):
 
     @property
     def refused(self) -> dict[str, str]:
-        """Why measures have no reading here, by their labels."""
+        """Reasons why measures have no reading here, by their labels."""
         return {label: facts.refused for label, facts in self.measures.items() if facts.refused is not None}
 
     def read_with(self, label: str) -> Reading:

@@ -185,7 +185,7 @@ class Audit:
         return self.report.metrics
 
     def figure(self) -> Figure:
-        """What each block of each model knows, as a figure of matplotlib."""
+        """The information in each block of each model, as a figure of matplotlib."""
         from residua.report.figures.curves import curves_figure
 
         return curves_figure(self.report.curves)

@@ -117,7 +117,7 @@ def unlike_their_terms(records: Mapping[str, Record]) -> list[str]:
 
 
 def changes(earlier: AuditReport, later: AuditReport) -> list[str]:
-    """What changed from one audit to another: models, task, rules and settings, then verdict, IDI and metrics."""
+    """Changes from one audit to another: models, task, rules and settings, then verdict, IDI and metrics."""
     lines = []
     for role in roles_in(earlier.models | later.models):
         was, now = earlier.models.get(role), later.models.get(role)

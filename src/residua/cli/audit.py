@@ -318,7 +318,7 @@ def _check_release(release: Path | None, roles: list[str]) -> None:
 
 
 def _typed(words: Mapping[str, str | None], file: str, out: Path | None) -> dict[str, Any]:
-    """What was typed for the audit of one of the models, and when."""
+    """Names, dates and files typed for the audit of one of the models, and when."""
     when = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
     given = {name: word for name, word in words.items() if word is not None}
     return given | {"unlearned": file, "when": when} | _where(out)

@@ -61,7 +61,7 @@ _all: weakref.WeakSet[Memo] = weakref.WeakSet()
 
 
 def clear_all() -> None:
-    """Whatever comes next is computed, not found."""
+    """Forget all passes: the next ones are computed, not found."""
     for memo in _all:
         memo.clear()
 

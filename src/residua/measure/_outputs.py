@@ -284,7 +284,7 @@ class _Maps:
 
 
 class _Samples:
-    """Of features that are not kept: their means over places, and every k-th place."""
+    """Stand-ins for features that are not kept: their means over places, and every k-th place."""
 
     def __init__(self, block: int, n: int, shape: tuple[int, ...]) -> None:
         size = {"vectors": 4 * n * shape[-1]}

@@ -43,7 +43,7 @@ class Fact:
 
     @property
     def outcome(self) -> Outcome:
-        """As a test result: what was assessed and does not decide is an error, never skipped."""
+        """The finding as a test result: what was assessed and does not decide is an error, never skipped."""
         outcomes: dict[Tone, Outcome] = {"good": "passed", "bad": "failure", "open": "error"}
         return outcomes[self.tone] if self.assessed else "skipped"
 

@@ -94,7 +94,7 @@ class Range:
 
 
 def shortfall(values: Mapping[str, float], reference: Mapping[str, float]) -> float:
-    """What UA and TA lack of being acceptable, summed; 0 where both are at most a point below Retrain's.
+    """The sum of what UA and TA lack of being acceptable; 0 where both are at most a point below Retrain's.
 
     Where Retrain itself answers, as on random samples, UA may not be more than a point above its either. IDI is never
     looked at.
@@ -407,7 +407,7 @@ def acceptable(tried: Sequence[Trial]) -> list[Trial]:
 
 
 def _order(trial: Trial) -> tuple[float, bool, int]:
-    """What lacks least comes first; of equals those without a phase of one epoch, which noise may have brought there, then the earlier."""
+    """Trials by shortfall, the least first; of equals those without a phase of one epoch, which noise may have brought there, then the earlier."""
     hasty = any(value == 1 for name, value in trial.fields.items() if "epochs" in name)
     return trial.shortfall, hasty, trial.number
 

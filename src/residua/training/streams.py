@@ -165,5 +165,5 @@ def wrong_labels(labels: Labels, classes: int, forgotten: tuple[int, ...]) -> Te
 
 
 def likeliest(logits: Tensor, allowed: Tensor) -> Tensor:
-    """Of each sample the most likely label among those that its row of `allowed` (samples x classes) names."""
+    """The most likely label of each sample among those that its row of `allowed` (samples x classes) names."""
     return logits.float().masked_fill(~allowed, -torch.inf).argmax(dim=1)

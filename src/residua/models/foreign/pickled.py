@@ -155,7 +155,7 @@ def _archive(path: Path, raw: bytes) -> tuple[Any, Places]:
 
 
 def _members(raw: bytes) -> Places:
-    """Where the members of an archive are, by their names in its one folder, as `torch.save` writes it.
+    """Positions of the members of an archive, by their names in its one folder, as `torch.save` writes it.
 
     Members lie one behind the other, then their table, then the archive's end: no other reader can find other ones.
     """
@@ -311,7 +311,7 @@ class _Pickle:
                 raise MoreThanWeights
 
     def _marked(self) -> list[Any]:
-        """What was put on the stack since the last mark."""
+        """The values put on the stack since the last mark."""
         items: list[Any] = []
         while (item := self.stack.pop()) is not MARK:
             items.append(item)
