@@ -25,8 +25,8 @@ from residua.measure._outputs import logits
 from residua.measure.structure import canonical_form
 from residua.models.checkpoint import Checkpoint, save
 from residua.models.classifier import Classifier
+from residua.models.foreign.fitting import starting_weights
 from residua.models.foreign.opening import started
-from residua.models.foreign.pretrained import starting_weights
 from residua.report.junit import junit as junit_xml
 from residua.report.plan import Plan
 from residua.text import seconds_of
