@@ -30,8 +30,8 @@ SHOTS = {
     "audit-dark": ("audit", 1000, 640, "dark", "screen"),
     "audit-phone": ("audit", 390, 1100, "light", "screen"),
     "audit-print": ("audit", 673, 985, "light", "print"),
-    "study": ("study", 1100, 1460, "light", "screen"),
-    "controls": ("controls", 1100, 900, "light", "screen"),
+    "study": ("study", 1280, 1460, "light", "screen"),
+    "controls": ("controls", 1280, 900, "light", "screen"),
 }
 
 
