@@ -1,16 +1,15 @@
 """Draws the pictures of pages in docs/pages/: what a reader sees, on a desk, on a phone, in the dark and on paper.
 
-    python docs/make_screenshots.py AUDIT_DIR [STUDY_DIR [CONTROLS_DIR]]
+    python docs/make_screenshots.py
 
-The folders are those that `residua audit --out`, a study and `residua controls` wrote; without the last two the records
-of this repository are taken. Needs Debian's chromium, playwright and Pillow.
+The pages are those of records in this repository: HD among the controls, a study of methods, and all controls. Needs
+Debian's chromium, playwright and Pillow.
 """
 
 from __future__ import annotations
 
 import io
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
@@ -18,24 +17,30 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from residua.cli import main
+from residua.report.audit import AuditReport
+from residua.report.pages import audit_page
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs/pages"
+AUDIT = ROOT / "records/controls/seed0-hd.json"
+FOLDERS = {"study": ROOT / "records/methods-class", "controls": ROOT / "records/controls"}
 # Name: page, width and height in pixels, colours, medium.
 SHOTS = {
     "audit": ("audit", 1000, 1000, "light", "screen"),
     "audit-dark": ("audit", 1000, 640, "dark", "screen"),
     "audit-phone": ("audit", 390, 1100, "light", "screen"),
-    "audit-print": ("audit", 760, 1075, "light", "print"),
-    "study": ("study", 1100, 1460, "light", "screen"),
-    "controls": ("controls", 1100, 900, "light", "screen"),
+    "audit-print": ("audit", 673, 985, "light", "print"),
+    "study": ("study", 1280, 1460, "light", "screen"),
+    "controls": ("controls", 1280, 900, "light", "screen"),
 }
 
 
-def draw(folders: list[Path]) -> None:
+def draw() -> None:
     with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
-        pages = {}
-        for name, folder in zip(("audit", "study", "controls"), folders, strict=True):
+        single = Path(place) / "audit.html"
+        single.write_text(audit_page(AuditReport.model_validate_json(AUDIT.read_text("utf-8"))), "utf-8")
+        pages = {"audit": single.as_uri()}
+        for name, folder in FOLDERS.items():
             copy = shutil.copytree(folder, Path(place) / name / folder.name)
             if main(["export", str(copy), "--as", "page"]):
                 raise SystemExit(f"{folder} gives no page")
@@ -59,7 +64,4 @@ def save(shot: bytes, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    given = [Path(word) for word in sys.argv[1:]]
-    if not given:
-        raise SystemExit(__doc__)
-    draw([*given, *(ROOT / "records/methods-class", ROOT / "records/controls")[len(given) - 1 :]])
+    draw()

@@ -114,6 +114,11 @@ def device_facts(device: torch.device) -> str:
     return f"device {name}; {training} in trainings, float32 in readings"
 
 
+def machine_load() -> float:
+    """The machine's load: the mean number of processes that wanted a core in the last minute."""
+    return os.getloadavg()[0]
+
+
 def clock(device: torch.device | str) -> float:
     """Seconds of a clock that is read once the device has done all that it was asked for."""
     import torch

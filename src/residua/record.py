@@ -187,8 +187,8 @@ class Record(pydantic.BaseModel):
     """One result with everything that it depends on.
 
     `setting` is data, task, network and scale, `method` who made the model, `measures` how each reading was made or
-    why a measure refused, `readings` maps measure -> quantity -> value in shares, nats and seconds. Two records are
-    equal if their contents have the same hash.
+    why a measure refused, `readings` maps measure -> quantity -> value in shares, nats and seconds. Among the `seconds`,
+    RTE.load is no time but the load of the machine while RTE was taken. Two records are equal if their contents have the same hash.
     """
 
     model_config = pydantic.ConfigDict(

@@ -46,6 +46,7 @@ def test_unlearn_makes_the_model_that_the_library_makes(folder, capsys):
     assert kept.method.fields["lr"] == 0.003
     assert kept.method.original == weights_digest(rs.load(folder / "one.safetensors"))
     assert kept.seconds["RTE"] > 0
+    assert kept.seconds["RTE.load"] >= 0
     used = resolve_precision("auto", torch.device("cpu"))
     assert kept.setting.precision == str(used).removeprefix("torch.")
     assert kept.arrays["trajectory"].shape == (1, 3)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
+import pytest
 
 from residua.record import MeasureFacts, MethodFacts, Record, Setting, SplitFacts, TaskFacts
+from residua.report import pages
 from residua.report.audit import AuditReport
 
 HOSTILE = ("<script>alert(1)</script>", "\"quotes' & <b>tags</b>", "قطة وكلب", "$\\frac{1}{0}$", "x" * 300)
@@ -108,6 +112,30 @@ def study_records(names=("HD", "COLA", "FT"), seeds: int = 2, **more) -> list[Re
         for seed in range(seeds)
         for place, (label, share) in enumerate(shares.items())
     ]
+
+
+def full_study() -> str:
+    """The page of a study with every column, verdicts among them, and cells as wide as they come."""
+    records = study_records(["Boundary Expand", "COLA", "HD"], seeds=3)
+    values = {
+        "UA": 0.862,
+        "RA": 0.84,
+        "TA": 0.806,
+        "JSD": 0.305,
+        "recovery": 0.519,
+        "IDI": 0.88,
+        "RTE": 126.7,
+        "RTE.cpu": 226.7,
+    }
+    rows = [
+        {"method": each.method.label, "seed": (seed := each.seeds["training"]), "E-MIA": 0.3 + seed / 10 if seed < 2 else None}
+        | {name: value * (1 + seed / 10) for name, value in values.items()}
+        for each in records
+    ]  # fmt: skip
+    words = Counter({"NOT_FORGOTTEN": 1, "UNDETERMINED": 2})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pages, "verdicts_of", lambda of: {each.method.label: words for each in of})
+        return pages.study_page(records, "Full", rows)
 
 
 def control_reports(reports: list[AuditReport], names=HOSTILE) -> list[AuditReport]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from planted_pages import HOSTILE, audit_report, control_reports, record, study_records
+from planted_pages import HOSTILE, audit_report, control_reports, full_study, record, study_records
 
 from residua.report.audit import AuditReport
 from residua.report.pages import audit_page, controls_page, study_page
@@ -39,6 +39,7 @@ def folder(tmp_path_factory) -> Path:
         "audit": audit_page(audit_report(), models),
         "study": study_page(study_records(tsne=True, epochs=3), "Study"),
         "controls": controls_page(reports),
+        "full": full_study(),
         "many": study_page(study_records([f"Method {i}" for i in range(20)]), "Many"),
         "hostile-audit": audit_page(audit_report(HOSTILE[:3])),
         "hostile-study": study_page(study_records(HOSTILE, tsne=True, epochs=3), HOSTILE[0]),
@@ -201,7 +202,7 @@ def test_names_of_twenty_methods_do_not_overlap(opened, width):
 
 
 @pytest.mark.parametrize("width", [390, 768, 1280])
-@pytest.mark.parametrize("kind", [*KINDS, "many"])
+@pytest.mark.parametrize("kind", [*KINDS, "many", "full"])
 def test_no_table_is_cut(opened, kind, width):
     """A table that is wider than the screen scrolls in its own region; at 1,280 pixels none has to."""
     page = opened(kind, viewport={"width": width, "height": 900})

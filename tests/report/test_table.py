@@ -142,7 +142,11 @@ def test_one_model_has_the_interval_of_its_idi_and_an_own_method_is_marked():
 
 
 def test_processor_time_stands_beside_run_time():
-    made = [record(label, seconds={"RTE": 99.5, "RTE.cpu": 20.0}) for label in ("Original", "Retrain")]
+    made = [
+        record(label, seconds={"RTE": 99.5, "RTE.cpu": 20.0, "RTE.load": 7.25})
+        for label in ("Original", "Retrain")
+    ]
     (table,) = study_tables(made)
     found = dict(zip(table.columns, table.rows[1], strict=True))
     assert (found["RTE s"], found["CPU s"]) == ("99.5", "20.0")
+    assert "Load of the machine: 7.2 to 7.2." in table.note

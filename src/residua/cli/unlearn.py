@@ -14,7 +14,7 @@ from residua.cli import options as opt
 from residua.cli.console import say, show, work
 from residua.compare import guards
 from residua.data.task import ForgetTask
-from residua.device import clock, resolve_precision
+from residua.device import clock, machine_load, resolve_precision
 from residua.errors import InputError
 from residua.measure import Accuracy
 from residua.measure.measuring import measured
@@ -175,7 +175,8 @@ def unlearn(
             ),
         },
         seeds={"training": seed},
-        seconds={"RTE": seconds} | ({} if trajectory or where.type != "cpu" else {"RTE.cpu": cpu}),
+        seconds={"RTE": seconds, "RTE.load": machine_load()}
+        | ({} if trajectory or where.type != "cpu" else {"RTE.cpu": cpu}),
         command=opt.command_line(),
         arrays={"trajectory": followed.array()} if trajectory else {},
     )

@@ -171,6 +171,7 @@ def _method_table(
         "the nearest. "
     )
     judged = () if verdicts is None else ("Verdict",)
+    loads = [record.seconds["RTE.load"] for record in records if "RTE.load" in record.seconds]
     return Table(
         title=setting_line(records[0]).split(", seed ")[0],
         columns=("Method", *(column[0] for column in shown), "n", *judged),
@@ -181,7 +182,8 @@ def _method_table(
         f"{reference} knows. MIA: fraction of the forgotten that an attacker calls members, where it is better than "
         f"chance. JSD: distance of the outputs from {reference}'s on the forgotten. Recovery: accuracy on forgotten test "
         "data after a new head was trained. RTE: run time of the unlearning, under whatever else ran; CPU: its processor "
-        "time, all threads, which other work hardly changes.",
+        "time, all threads, which other work hardly changes."
+        + (f" Load of the machine: {min(loads):.1f} to {max(loads):.1f}." if loads else ""),
     )
 
 

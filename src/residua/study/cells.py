@@ -16,7 +16,7 @@ import numpy as np
 
 from residua.data.split import Split
 from residua.data.task import ForgetTask
-from residua.device import chosen_precision, clock
+from residua.device import chosen_precision, clock, machine_load
 from residua.errors import InputError
 from residua.measure import Accuracy, Measure
 from residua.models.checkpoint import Checkpoint
@@ -189,6 +189,7 @@ class Unlearning:
         values = kept(store, model, keep=traits(self.method).savable) | {"RTE": spent - followed.seconds}
         if not self.trajectory and kind_of(context.device) == "cpu":  # a GPU's work is not the processor's
             values["RTE.cpu"] = cpu
+        values["RTE.load"] = machine_load()
         return Output(values, {"trajectory": followed.array()} if followed.rows else {})
 
     def make(self, context: Context, store: Store, parents: Sequence[Result]) -> tuple[Classifier, float]:

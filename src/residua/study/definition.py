@@ -235,7 +235,9 @@ class PlannedRow:
             setting=Setting(scale=scale, network=made.values["architecture"], task=task),
             seeds={"training": self.seed, "method": self.made.seed}
             | ({"draw": self.draw} if self.draw else {}),
-            seconds={name: made.values[name] for name in ("RTE", "RTE.cpu") if name in made.values},
+            seconds={
+                name: made.values[name] for name in ("RTE", "RTE.cpu", "RTE.load") if name in made.values
+            },
             software=made.software,
             command=made.command,
             arrays=run.store.arrays(made),

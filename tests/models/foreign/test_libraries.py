@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import types
 
@@ -12,6 +13,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 import residua as rs
+from residua.cli import COMMANDS, loaded
 from residua.models.classifier import weights_digest
 from residua.models.foreign.building import build_listed, from_words
 
@@ -78,6 +80,16 @@ def test_words_name_a_library_a_network_and_arguments(timm):
     assert from_words("timm:create_model") is None
     assert from_words("mycode:make") is None
     assert from_words("torchvision.models:resnet18") is None
+
+
+def test_the_networks_that_help_texts_name_are_built(timm):
+    commands = [loaded(name, ["COLA"] if name == "unlearn" else []) for name in COMMANDS]
+    commands += [part for each in commands for part in getattr(each, "commands", {}).values()]
+    helps = [parameter.help or "" for each in commands for parameter in each.params]
+    words = {word for text in helps for word in re.findall(r"timm:[a-z][\w=,.\[\]]*\w", text)}
+    assert words
+    for word in words:
+        assert rs.adopt(build_listed(**from_words(word, 10, 3)), example=torch.randn(4, 3, 32, 32)).depth > 2
 
 
 @pytest.mark.parametrize(
