@@ -59,7 +59,7 @@ def run(tmp_path):
             subprocess.Popen(words, env=shared | {"RANK": str(r), "LOCAL_RANK": str(r)})
             for r in range(processes)
         ]
-        codes = [each.wait(timeout=120) for each in started]
+        codes = [each.wait(timeout=600) for each in started]
         return rs.load(out) if codes == [0] * processes else None
 
     return start
