@@ -89,20 +89,26 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/study.py --speed
 
 # Without compiling: Python compiles what is imported, and compiling everything takes longer than installing it.
-$(STAMP): pyproject.toml constraints.txt
+# LOCK=requirements/ci.txt, as in CI, installs files by their hashes first, and then fetches nothing any more.
+INSTALL = $(BIN)/python -m pip install --quiet --no-compile
+ours = $(INSTALL) -c constraints.txt $(if $(LOCK),--no-index --no-build-isolation) -e
+
+$(STAMP): pyproject.toml constraints.txt $(LOCK)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e ".[data,tune,dev]"
+	$(if $(LOCK),$(INSTALL) --require-hashes -r $(LOCK))
+	$(ours) ".[data,tune,dev]"
 	touch $@
 
 # With torchvision, timm and transformers, for the tests alone; all at once, which is quicker than one after the other.
-$(MODELS): pyproject.toml constraints.txt
+$(MODELS): pyproject.toml constraints.txt $(LOCK)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e ".[data,tune,dev,models]"
+	$(if $(LOCK),$(INSTALL) --require-hashes -r $(LOCK))
+	$(ours) ".[data,tune,dev,models]"
 	touch $(STAMP) $@
 
 # Sphinx, for the site alone.
 $(SITE): $(STAMP)
-	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e ".[docs]"
+	$(ours) ".[docs]"
 	touch $@
 
 clean:

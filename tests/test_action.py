@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import subprocess
 from pathlib import Path
@@ -140,6 +141,24 @@ def test_a_reference_is_asked_for_and_every_result_is_an_annotation(run):
 
 def test_the_action_installs_the_tested_versions_without_cuda():
     install = STEPS["Install residua"]
-    assert '-c "$SOURCE/constraints.txt"' in install["run"]
+    assert "--require-hashes" in install["run"]
+    assert '-r "$SOURCE/requirements/action.txt"' in install["run"]
+    assert "--no-index --no-deps" in install["run"]
     assert '--extra-index-url="$TORCH_INDEX"' in install["run"]
     assert ACTION["inputs"]["torch-index"]["default"].endswith("/cpu")
+
+
+@pytest.mark.parametrize("lock", ["action", "ci"])
+def test_every_package_that_is_installed_is_known_by_version_and_hash(lock):
+    text = (ROOT / "requirements" / f"{lock}.txt").read_text(encoding="utf-8").replace(" \\\n", " ")
+    packages = dict(line.split(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    for name, hashes in packages.items():
+        assert re.fullmatch(r"[a-z0-9-]+==[\w.]+", name)
+        assert re.fullmatch(r"( *--hash=sha256:[0-9a-f]{64})+", hashes), name
+    versions = dict(name.split("==") for name in packages)
+    tested = re.findall(
+        r"^([\w-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    for name, version in tested:
+        assert versions.get(name.replace("_", "-"), version) == version
+    assert {"torch", "numpy", "pillow", "pyarrow", "setuptools"} <= versions.keys()

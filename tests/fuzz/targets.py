@@ -32,6 +32,8 @@ from PIL import Image
 
 import residua as rs
 from residua.data.parsing import open_dataset, parse_forget
+from residua.models.checkpoint import Checkpoint
+from residua.models.foreign.weight_files import _state_dict, weights_in
 from residua.report.plan import Plan
 from residua.study.folder import DEFINITION, KEYS, STATUS
 from residua.study.folder import replace as write
@@ -248,7 +250,17 @@ def sound_legacy_pickle() -> Files:
 
 
 def read_pickle(folder: str) -> None:
-    rs.load(Path(folder, "m.pt"), network="resnet18")
+    path = Path(folder, "m.pt")
+    rs.load(path, network="resnet18")
+    ours = weights_in(Checkpoint(path), trust=False)
+    try:
+        theirs = _state_dict(path, torch.load(path, weights_only=True), torch.Tensor)
+    except Exception:
+        return  # PyTorch may refuse what we read, but not read anything else
+    assert ours.keys() == theirs.keys(), "PyTorch reads other names"
+    for name, tensor in theirs.items():
+        plain = (each.detach().reshape(-1).contiguous().view(torch.uint8) for each in (tensor, ours[name]))
+        assert torch.equal(*plain), f"PyTorch reads other numbers in {name}"
 
 
 read_legacy_pickle = read_archive = read_pickle
