@@ -57,7 +57,7 @@ TINY_CLASS = _uncropped(
         "NegGrad": {"lr": 5e-5, "keep_statistics": True},
         "ESC-T": {"lr": 1e-2},
         "POUR-D": {},
-        "OPC": {},
+        "OPC": {"epochs": 2},
         "CMF": {},
         "DELETE": {"lr": 1e-3, "keep_statistics": True},
     }
