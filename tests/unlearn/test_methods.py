@@ -777,3 +777,13 @@ def test_delete_brings_the_model_to_original_without_the_true_class(original, ta
     gap = [float((logits(m, task.forget).softmax(1) - target).abs().sum(1).mean()) for m in (original, found)]
     assert gap[1] < 0.2 * gap[0]
     assert error(found, task.forget) == 1
+
+
+@pytest.mark.parametrize("kind", [unlearn.Delete, unlearn.NegativeGradient])
+@pytest.mark.parametrize("kept", [True, False])
+def test_kept_statistics_are_original_s_to_the_last_bit(resnet, task, kind, kept):
+    found = run(kind(epochs=1, lr=1e-4, batch=16, crop=0, keep_statistics=kept), resnet, task)
+    same = [torch.equal(b, found.get_buffer(name)) for name, b in resnet.named_buffers() if "running" in name]
+    assert same
+    assert all(same) if kept else not any(same)
+    assert weights_digest(found.head) != weights_digest(resnet.head)

@@ -184,6 +184,7 @@ def offline_attacks(unlearned: Reading, references: Sequence[Reading]) -> Readin
         own, theirs = unlearned.arrays[name], np.stack([each.arrays[name] for each in references])
         scores["offline_LiRA"].append(own - theirs.mean(axis=0))
         # log p = log-odds - log(1 + odds)
+        # Differs from the paper: RMIA's offline mean is ((1 + a) p + 1 - a) / 2 with an a that is tuned on data; here it is p.
         scores["offline_RMIA"].append(-np.logaddexp(0, -own) - np.log(expit(theirs).mean(axis=0) + 1e-30))
     if any(not len(each) for each in scores["offline_LiRA"]):
         return Reading({}, notes=dict.fromkeys(scores, "there is no unseen image of the forgotten classes"))

@@ -21,7 +21,8 @@ class Delete(Sgd):
     """KL( softmax(Original(x) with -inf for the true class) || softmax(model(x)) ) on forget samples; every weight learns.
 
     HD's target, but on the forget set alone and for the whole network. Loss, optimizer and settings were read in
-    shaaaaron/DELETE; results were not compared. Batches of one class normalise that class away; with `keep_statistics`
+    shaaaaron/DELETE; results were not compared (its
+    file of settings has a rate of 1e-4, its script 1e-3). Batches of one class normalise that class away; with `keep_statistics`
     every BatchNorm keeps Original's mean and variance, which the public code offers, too (`disable_bn`).
     """
 
