@@ -72,7 +72,10 @@ def _change(node: ast.AST) -> str | None:
         was, node.ops = node.ops[0], [SWAPS[type(node.ops[0])](), *node.ops[1:]]
         return f"{type(was).__name__} -> {type(node.ops[0]).__name__}"
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        was, node.value = node.value, node.value * 1.5 if isinstance(node.value, float) else node.value + 1
+        was, node.value = (
+            node.value,
+            (node.value * 1.5 or 1.0) if isinstance(node.value, float) else node.value + 1,
+        )
         return f"{was} -> {node.value}"
     return None
 

@@ -31,6 +31,7 @@ from residua.compare.metric_values import above_chance
 from residua.compare.references import MOVED, POSITIVE, UNSEEN
 from residua.compare.three_samples import _inverse_width
 from residua.compare.verdicts import forget_accuracy_side
+from residua.errors import InputError
 from residua.readings import Curve, Reading
 
 information = importlib.import_module("residua.compare.information")
@@ -273,6 +274,17 @@ def test_ranks_and_their_correlation():
     assert spearman(left, right) == pytest.approx((0.5, 3))
     assert spearman({"a": 1.0, "b": 2.0}, right) is None
     assert spearman(left, dict.fromkeys("abc", 1.0)) is None
+    assert spearman(dict.fromkeys("abc", 1.0), right) is None
+    assert spearman({"a": 1.0, "b": 2.0, "c": 2.0}, right) is not None
+
+
+def test_curves_of_other_images_are_refused_where_both_say_which():
+    u, o, r, *_ = models(10, 1, 1, 1, 60)
+    seen = [dataclasses.replace(each, about={**each.about, "images": {"mean": 0.5}}) for each in (u, o, r)]
+    other = dataclasses.replace(u, about={**u.about, "images": {"mean": 0.4}})
+    assert idi_value(u, original=seen[1], reference=seen[2]) is not None, "older curves do not say"
+    with pytest.raises(InputError, match="images differs"):
+        idi_value(other, original=seen[1], reference=seen[2])
 
 
 # Several references.
@@ -296,7 +308,7 @@ def own_interval(u: np.ndarray, r: np.ndarray, scale: np.ndarray, level: float =
     return value, t.ppf((1 + level) / 2, k + 1) * math.sqrt(whole)
 
 
-@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("k", [1, 2, 3])
 def test_every_part_has_its_own_interval(k):
     u, o, *references = models(6, 2, 1, 2, 80, test=50, families=("stack", "linear"))
     found = inside(u, original=o, references=references[:k], tolerance=0.25, confidence=0.9)
@@ -394,6 +406,11 @@ def test_more_less_and_within_are_strict_and_said_of_the_whole_interval():
         "what is above 0 is 0.3 more than their sum"
     )
     assert not audited(0.0, 0.1, blocks={4: -0.34, 5: 0.34}).knows_more
+    leaning = audited(0.0, 0.1)
+    leaning = dataclasses.replace(leaning, idi=dataclasses.replace(leaning.idi, interval=(-0.3, 0.1)))
+    assert leaning.clears_at == pytest.approx(0.3)
+    leaning = dataclasses.replace(leaning, idi=dataclasses.replace(leaning.idi, interval=(-0.1, 0.2)))
+    assert leaning.clears_at == pytest.approx(0.2)
     nothing = Inside(dataclasses.replace(audited(0.0, 0.1).idi, value=None, interval=None), 3, 0.25)
     assert (nothing.low, nothing.high, nothing.knows_more, nothing.knows_less, nothing.passes) == (
         None,
@@ -457,3 +474,7 @@ def test_where_half_of_the_distances_are_nothing_their_mean_is_the_width():
     rows[0] = 3.0
     assert _inverse_width(rows) == pytest.approx(1 / (2 * 9 * 9 / 45))
     assert _inverse_width(np.ones((5, 2))) == 1.0
+    # Equal rows are 0 apart but for rounding, whatever their sign.
+    for sign in (1, -1):
+        equal = sign * np.tile(1e3 * np.random.default_rng(0).random(7), (6, 1))
+        assert _inverse_width(equal) == 1.0

@@ -277,3 +277,20 @@ def test_undetermined_names_the_tolerance_that_would_clear_and_the_references_th
         "4 references in all, if IDI and their spread stay (repeat --reference FILE)",
         "a tolerance of 0.26, declared beforehand (--margin)",
     )
+
+
+@pytest.mark.parametrize(
+    ("restarts", "one", "several"),
+    [(None, ", not critics (one restart)", ""), (0.02, " and critics", ", critics")],
+)
+def test_the_limits_say_what_the_interval_covers(restarts, one, several):
+    index = IDI(0.0, (-0.1, 0.1), 0, 1, (0.9, 1.1), {5: 0.0}, 0.03, restarts)
+    alone = verdict(inside=Inside(index), outputs=None, loss=None).limits[1]
+    assert alone.startswith(f"The interval covers samples{one}; one reference")
+    known = chance([-0.04, 0.0, 0.04])
+    found = verdict(inside=Inside(index, 3, 0.25, 0.1, known, 0.2, 1, 0.25), outputs=None, loss=None).limits[
+        1
+    ]
+    assert found.startswith(
+        f"The interval covers samples{several} and the variation between retrainings, from 3 references"
+    )
