@@ -22,6 +22,8 @@ from residua.compare import (
     guards,
     idi,
     inside,
+    metrics,
+    order,
     three_sample,
 )
 from residua.compare.accuracies import standard_error
@@ -258,6 +260,40 @@ def test_the_excess_resamples_forgotten_samples_and_test_images_apart():
     assert sure.interval[0] < sure.value < sure.interval[1]
 
 
+def test_no_excess_is_given_where_original_remembers_nothing():
+    u, o, r, *_ = models(11, 1, 1, 1, 60, test=40, levels=(0.1, 0.1, 0.1, 0.1, 0.1))
+    found = excess(u, original=o, reference=r)
+    assert (found.value, found.interval) == (None, None)
+    assert found.nats == pytest.approx(
+        sum(
+            sign * (u.arrays[name] - r.arrays[name]).mean()
+            for name, sign in (("terms", 1), ("test_terms", -1))
+        )
+    )
+
+
+def test_metrics_hold_the_index_with_its_interval_and_what_is_above_0():
+    u, o, r, *_ = models(12, 1, 1, 2, 60)
+    found = metrics({"information": u}, original={"information": o}, reference={"information": r}).values
+    index = idi(u, original=o, reference=r, seed=0)
+    assert index.positive
+    assert (found["IDI"], found["IDI.low"], found["IDI.high"]) == (index.value, *index.interval)
+    assert (found["IDI.positive"], found["ID"]) == (index.positive, index.id_unlearned)
+    below = curve(r.arrays["terms"] - 0.1)
+    nothing = metrics(
+        {"information": below}, original={"information": o}, reference={"information": r}
+    ).values
+    assert nothing["IDI.positive"] == 0.0
+
+
+def test_the_order_of_models_is_from_the_least_index_in_every_family():
+    u, o, r, *_ = models(13, 2, 1, 1, 200, families=("stack", "linear"))
+    found = order({"u": u, "o": o, "r": r}, original="o", reference="r")
+    assert [[name for name, _ in found[family]] for family in ("stack", "linear")] == [["r", "u", "o"]] * 2
+    value = idi(u, original=o, reference=r, family="linear").value
+    assert dict(found["linear"]) == pytest.approx({"r": 0.0, "u": value, "o": 1.0})
+
+
 def test_the_value_for_tables_needs_a_scale_above_its_error():
     u, o, r, *_ = models(5, 1, 1, 1, 200)
     assert idi_value(u, original=o, reference=r) == pytest.approx(idi(u, original=o, reference=r).value)
@@ -339,6 +375,14 @@ def test_every_part_has_its_own_interval(k):
     assert (positive.low, positive.high) == pytest.approx(
         (positive.value - found.half, positive.value + found.half)
     )
+
+
+def test_where_every_block_knows_less_nothing_is_above_0():
+    _, o, *references = models(6, 1, 1, 2, 80)
+    below = curve(references[0].arrays["terms"] - 0.2)
+    part = inside(below, original=o, references=references, tolerance=0.25).parts[POSITIVE]
+    assert part.value == 0.0
+    assert part.low == -part.high < 0
 
 
 def test_the_interval_against_several_references_is_that_of_a_prediction():

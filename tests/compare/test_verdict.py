@@ -294,3 +294,16 @@ def test_the_limits_say_what_the_interval_covers(restarts, one, several):
     assert found.startswith(
         f"The interval covers samples{several} and the variation between retrainings, from 3 references"
     )
+
+
+@pytest.mark.parametrize(
+    ("interval", "words"),
+    [
+        ((0.95, 1.0), "the interval is above 0.9;"),
+        ((-0.05, 0.05), "the interval is below 0.1;"),
+        ((0.4, 0.6), "the interval is not clearly above 0.9 or below 0.1, and"),
+    ],
+)
+def test_without_a_reference_the_ends_are_named(interval, words):
+    found = verdict(inside=against_random(found_idi(*interval)), outputs=None, loss=KEPT, against="none")
+    assert words in found.sentence
