@@ -42,9 +42,10 @@ Z = norm.ppf(0.975)
 
 def curve(terms: np.ndarray, test: np.ndarray | None = None, families: tuple[str, ...] = ("stack",)) -> Curve:
     """A curve of these terms (families, restarts, blocks, n)."""
-    arrays = {"terms": terms, "blocks": np.arange(6 - terms.shape[2], 6)}
-    arrays |= {} if test is None else {"test_terms": test}
-    return Curve({"H": 0.69}, arrays, {"families": list(families)})
+    blocks = np.arange(6 - terms.shape[2], 6)
+    arrays = {"terms": terms, "blocks": blocks} | ({} if test is None else {"test_terms": test})
+    means = {f"I{block}": float(terms[0, :, row].mean()) for row, block in enumerate(blocks)}
+    return Curve({"H": 0.69} | means, arrays, {"families": list(families)})
 
 
 def models(
