@@ -22,6 +22,8 @@ from residua.compare import (
     guards,
     idi,
     inside,
+    metrics,
+    order,
     three_sample,
 )
 from residua.compare.accuracies import standard_error
@@ -31,6 +33,7 @@ from residua.compare.metric_values import above_chance
 from residua.compare.references import MOVED, POSITIVE, UNSEEN
 from residua.compare.three_samples import _distances, _square_width
 from residua.compare.verdicts import forget_accuracy_side
+from residua.errors import InputError
 from residua.readings import Curve, Reading
 
 information = importlib.import_module("residua.compare.information")
@@ -39,9 +42,10 @@ Z = norm.ppf(0.975)
 
 def curve(terms: np.ndarray, test: np.ndarray | None = None, families: tuple[str, ...] = ("stack",)) -> Curve:
     """A curve of these terms (families, restarts, blocks, n)."""
-    arrays = {"terms": terms, "blocks": np.arange(6 - terms.shape[2], 6)}
-    arrays |= {} if test is None else {"test_terms": test}
-    return Curve({"H": 0.69}, arrays, {"families": list(families)})
+    blocks = np.arange(6 - terms.shape[2], 6)
+    arrays = {"terms": terms, "blocks": blocks} | ({} if test is None else {"test_terms": test})
+    means = {f"I{block}": float(terms[0, :, row].mean()) for row, block in enumerate(blocks)}
+    return Curve({"H": 0.69} | means, arrays, {"families": list(families)})
 
 
 def models(
@@ -257,6 +261,40 @@ def test_the_excess_resamples_forgotten_samples_and_test_images_apart():
     assert sure.interval[0] < sure.value < sure.interval[1]
 
 
+def test_no_excess_is_given_where_original_remembers_nothing():
+    u, o, r, *_ = models(11, 1, 1, 1, 60, test=40, levels=(0.1, 0.1, 0.1, 0.1, 0.1))
+    found = excess(u, original=o, reference=r)
+    assert (found.value, found.interval) == (None, None)
+    assert found.nats == pytest.approx(
+        sum(
+            sign * (u.arrays[name] - r.arrays[name]).mean()
+            for name, sign in (("terms", 1), ("test_terms", -1))
+        )
+    )
+
+
+def test_metrics_hold_the_index_with_its_interval_and_what_is_above_0():
+    u, o, r, *_ = models(12, 1, 1, 2, 60)
+    found = metrics({"information": u}, original={"information": o}, reference={"information": r}).values
+    index = idi(u, original=o, reference=r, seed=0)
+    assert index.positive
+    assert (found["IDI"], found["IDI.low"], found["IDI.high"]) == (index.value, *index.interval)
+    assert (found["IDI.positive"], found["ID"]) == (index.positive, index.id_unlearned)
+    below = curve(r.arrays["terms"] - 0.1)
+    nothing = metrics(
+        {"information": below}, original={"information": o}, reference={"information": r}
+    ).values
+    assert nothing["IDI.positive"] == 0.0
+
+
+def test_the_order_of_models_is_from_the_least_index_in_every_family():
+    u, o, r, *_ = models(13, 2, 1, 1, 200, families=("stack", "linear"))
+    found = order({"u": u, "o": o, "r": r}, original="o", reference="r")
+    assert [[name for name, _ in found[family]] for family in ("stack", "linear")] == [["r", "u", "o"]] * 2
+    value = idi(u, original=o, reference=r, family="linear").value
+    assert dict(found["linear"]) == pytest.approx({"r": 0.0, "u": value, "o": 1.0})
+
+
 def test_the_value_for_tables_needs_a_scale_above_its_error():
     u, o, r, *_ = models(5, 1, 1, 1, 200)
     assert idi_value(u, original=o, reference=r) == pytest.approx(idi(u, original=o, reference=r).value)
@@ -273,6 +311,17 @@ def test_ranks_and_their_correlation():
     assert spearman(left, right) == pytest.approx((0.5, 3))
     assert spearman({"a": 1.0, "b": 2.0}, right) is None
     assert spearman(left, dict.fromkeys("abc", 1.0)) is None
+    assert spearman(dict.fromkeys("abc", 1.0), right) is None
+    assert spearman({"a": 1.0, "b": 2.0, "c": 2.0}, right) is not None
+
+
+def test_curves_of_other_images_are_refused_where_both_say_which():
+    u, o, r, *_ = models(10, 1, 1, 1, 60)
+    seen = [dataclasses.replace(each, about={**each.about, "images": {"mean": 0.5}}) for each in (u, o, r)]
+    other = dataclasses.replace(u, about={**u.about, "images": {"mean": 0.4}})
+    assert idi_value(u, original=seen[1], reference=seen[2]) is not None, "older curves do not say"
+    with pytest.raises(InputError, match="images differs"):
+        idi_value(other, original=seen[1], reference=seen[2])
 
 
 # Several references.
@@ -296,7 +345,7 @@ def own_interval(u: np.ndarray, r: np.ndarray, scale: np.ndarray, level: float =
     return value, t.ppf((1 + level) / 2, k + 1) * math.sqrt(whole)
 
 
-@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("k", [1, 2, 3])
 def test_every_part_has_its_own_interval(k):
     u, o, *references = models(6, 2, 1, 2, 80, test=50, families=("stack", "linear"))
     found = inside(u, original=o, references=references[:k], tolerance=0.25, confidence=0.9)
@@ -327,6 +376,14 @@ def test_every_part_has_its_own_interval(k):
     assert (positive.low, positive.high) == pytest.approx(
         (positive.value - found.half, positive.value + found.half)
     )
+
+
+def test_where_every_block_knows_less_nothing_is_above_0():
+    _, o, *references = models(6, 1, 1, 2, 80)
+    below = curve(references[0].arrays["terms"] - 0.2)
+    part = inside(below, original=o, references=references, tolerance=0.25).parts[POSITIVE]
+    assert part.value == 0.0
+    assert part.low == -part.high < 0
 
 
 def test_the_interval_against_several_references_is_that_of_a_prediction():
@@ -394,6 +451,11 @@ def test_more_less_and_within_are_strict_and_said_of_the_whole_interval():
         "what is above 0 is 0.3 more than their sum"
     )
     assert not audited(0.0, 0.1, blocks={4: -0.34, 5: 0.34}).knows_more
+    leaning = audited(0.0, 0.1)
+    leaning = dataclasses.replace(leaning, idi=dataclasses.replace(leaning.idi, interval=(-0.3, 0.1)))
+    assert leaning.clears_at == pytest.approx(0.3)
+    leaning = dataclasses.replace(leaning, idi=dataclasses.replace(leaning.idi, interval=(-0.1, 0.2)))
+    assert leaning.clears_at == pytest.approx(0.2)
     nothing = Inside(dataclasses.replace(audited(0.0, 0.1).idi, value=None, interval=None), 3, 0.25)
     assert (nothing.low, nothing.high, nothing.knows_more, nothing.knows_less, nothing.passes) == (
         None,
@@ -457,3 +519,7 @@ def test_where_half_of_the_distances_are_nothing_their_mean_is_the_width():
     rows[0] = 3.0
     assert _square_width(_distances(rows)) == pytest.approx(9 * 9 / 45)
     assert _square_width(_distances(np.ones((5, 2)))) == 0.5
+    # Equal rows are 0 apart but for rounding, whatever their sign.
+    for sign in (1, -1):
+        equal = sign * np.tile(1e3 * np.random.default_rng(0).random(7), (6, 1))
+        assert _square_width(_distances(equal)) == 0.5

@@ -277,3 +277,33 @@ def test_undetermined_names_the_tolerance_that_would_clear_and_the_references_th
         "4 references in all, if IDI and their spread stay (repeat --reference FILE)",
         "a tolerance of 0.26, declared beforehand (--margin)",
     )
+
+
+@pytest.mark.parametrize(
+    ("restarts", "one", "several"),
+    [(None, ", not critics (one restart)", ""), (0.02, " and critics", ", critics")],
+)
+def test_the_limits_say_what_the_interval_covers(restarts, one, several):
+    index = IDI(0.0, (-0.1, 0.1), 0, 1, (0.9, 1.1), {5: 0.0}, 0.03, restarts)
+    alone = verdict(inside=Inside(index), outputs=None, loss=None).limits[1]
+    assert alone.startswith(f"The interval covers samples{one}; one reference")
+    known = chance([-0.04, 0.0, 0.04])
+    found = verdict(inside=Inside(index, 3, 0.25, 0.1, known, 0.2, 1, 0.25), outputs=None, loss=None).limits[
+        1
+    ]
+    assert found.startswith(
+        f"The interval covers samples{several} and the variation between retrainings, from 3 references"
+    )
+
+
+@pytest.mark.parametrize(
+    ("interval", "words"),
+    [
+        ((0.95, 1.0), "the interval is above 0.9;"),
+        ((-0.05, 0.05), "the interval is below 0.1;"),
+        ((0.4, 0.6), "the interval is not clearly above 0.9 or below 0.1, and"),
+    ],
+)
+def test_without_a_reference_the_ends_are_named(interval, words):
+    found = verdict(inside=against_random(found_idi(*interval)), outputs=None, loss=KEPT, against="none")
+    assert words in found.sentence

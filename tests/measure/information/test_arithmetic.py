@@ -108,7 +108,7 @@ def fits(some: Samples, strength: float, seed: int, weaker: float = 0.5) -> Fits
         own[0, np.arange(len(y)), y] += by
         return torch.from_numpy(own)
 
-    made = {block: {"linear": scores(strength * (6 - block))} for block in (4, 5)}
+    made = {block: {"linear": scores(strength * (6 - block)), "clouds": scores(strength)} for block in (4, 5)}
     fewer = {block: {"linear": scores(weaker * strength)} for block in (4, 5)}
     course = {4: [Course((50, 100), (0.1, 0.2), (0.3, 0.4), ended=seed == 0)]}
     return Fits(made, fewer, course, {4: 1.5, 5: 0.25})
@@ -117,11 +117,12 @@ def fits(some: Samples, strength: float, seed: int, weaker: float = 0.5) -> Fits
 def test_a_curve_holds_means_of_its_terms_and_their_intervals():
     some = asked()
     runs = [fits(some, 1.5, seed) for seed in (0, 1)]
-    curve = build_curve(runs, some, [4, 5], ("linear", "stack"), {"data": "d"})
+    curve = build_curve(runs, some, [4, 5], ("linear", "nonlinear"), {"data": "d"})
     reading = some.fold != FIT_ONLY
     y, fold, prior = some.y[reading], some.fold[reading], some.prior
     own, test = fold >= 0, fold == READ_ONLY
     read = [read_family("linear", run.scores, y, fold, prior) for run in runs]
+    both = [read_family("nonlinear", run.scores, y, fold, prior) for run in runs]
     fewer = [read_family("linear", run.fewer, y, fold, prior) for run in runs]
     assert curve.values["H"] == pytest.approx(-float((prior * prior.log()).sum()))
     assert curve.arrays["terms"].shape == (2, 2, 2, 120)
@@ -133,7 +134,9 @@ def test_a_curve_holds_means_of_its_terms_and_their_intervals():
         terms = np.stack([run[block].terms[own].numpy() for run in read])
         assert np.allclose(curve.arrays["terms"][0, :, row], terms, atol=2e-3)
         assert curve.values[f"I{block}"] == pytest.approx(terms.mean(), abs=2e-4)
-        assert curve.values[f"I{block}_stack"] == pytest.approx(terms.mean(), abs=2e-4)
+        more = np.mean([run[block].terms[own].numpy() for run in both])
+        assert abs(more - terms.mean()) > 1e-3
+        assert curve.values[f"I{block}_nonlinear"] == pytest.approx(more, abs=2e-4)
         assert curve.values[f"I{block}_test"] == pytest.approx(
             np.mean([run[block].terms[test].numpy() for run in read]), abs=2e-4
         )
@@ -155,7 +158,7 @@ def test_a_curve_holds_means_of_its_terms_and_their_intervals():
         np.float32([[r, 4, 0, s, n, f] for r in (0, 1) for s, n, f in ((50, 0.1, 0.3), (100, 0.2, 0.4))])
     )
     assert curve.seconds == {"block4": 3.0, "block5": 0.5}
-    assert curve.families == ["linear", "stack"]
+    assert curve.families == ["linear", "nonlinear"]
 
 
 def test_without_test_images_there_are_no_terms_of_them():
@@ -173,6 +176,7 @@ def test_few_samples_of_one_of_many_labels_are_warned_of():
     assert _few(asked((99, 200, 300), fit=0)) != {}
     assert "only 99 samples" in _few(asked((99, 200, 300), fit=0))["labels"]
     assert _few(asked((100, 200, 300), fit=0)) == {}
+    assert "only 1 samples" in _few(asked((1, 200, 300), fit=0))["labels"]
     assert _few(asked((20, 200))) == {}, "of two labels, the rarer is the forgotten one"
     assert "3 labels and only 67" in _few(asked((60, 200, 300), fit=21))["labels"], (
         "what critics are fitted on counts"
