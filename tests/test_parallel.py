@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from threadpoolctl import threadpool_info
 
 from residua import parallel
 from residua.parallel import each
@@ -42,6 +43,8 @@ def test_whoever_is_free_takes_the_next_piece(two):
 def test_each_piece_has_one_thread_wherever_it_runs(two, monkeypatch):
     before = torch.get_num_threads()
     assert each([torch.get_num_threads] * 4) == [1] * 4
+    pools = [pool for pools in each([threadpool_info] * 2) for pool in pools]
+    assert {pool["num_threads"] for pool in pools if pool["user_api"] == "blas"} == {1}
     monkeypatch.setenv("RESIDUA_PROCESSES", "1")
     assert each([torch.get_num_threads] * 2) == [1] * 2
     assert torch.get_num_threads() == before
