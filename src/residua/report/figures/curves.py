@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from residua.report.audit import AuditReport
 from residua.report.figures.style import MARKERS, short
-from residua.report.text import Known, known_methods, zero_words
+from residua.report.text import Known, a_reference, known_methods
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -232,13 +232,12 @@ def idi_line_text(report: AuditReport) -> str:
     index = report.idi
     assert index is not None
     low, high = index.interval or (index.value, index.value)
-    zero = zero_words(report, "the data")
     ticks = _references(report)
     marked = f" References are at {', '.join(f'{each:.2f}' for each in ticks)}." if len(ticks) > 1 else ""
     known = known_methods(report)
     below = f" {known.sentence}" if known else ""
     return (
-        f"A line from 0, what {zero} knows, to 1, what the model knew before. This model is at {index.value:.2f}, "
+        f"A line from 0, what {a_reference(report)} knows, to 1, what the model knew before. This model is at {index.value:.2f}, "
         f"with the interval {low:.2f} to {high:.2f}.{marked}{below}"
     )
 
