@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from residua.training import optimizers
+from residua.training import loop
 
 SETTINGS = [
     ("SGD", {}),
@@ -44,7 +44,7 @@ def trained(kind: type[torch.optim.Optimizer], options: dict[str, object]) -> tu
 
 @pytest.mark.parametrize(("name", "options"), SETTINGS)
 def test_weights_are_those_of_torch_to_the_bit(name, options):
-    ours, state = trained(getattr(optimizers, name), options)
+    ours, state = trained(getattr(loop, name), options)
     theirs, their_state = trained(getattr(torch.optim, name), options)
     assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
     assert state["param_groups"] == their_state["param_groups"]
