@@ -24,6 +24,7 @@ import torch
 
 import residua as rs
 from residua.cli import main as command
+from residua.measure._memo import clear_all
 
 SOURCE, OPTIMISED = (
     str(Path(rs.__file__).parent),
@@ -78,6 +79,7 @@ def main(words: list[str]) -> int:
             audit.save("audit")
         show("rs.audit and Audit.save", entered)
         files = [word for name in NAMES for word in (f"--{name}", f"{name}.safetensors")]
+        clear_all()  # or the command would find the passes of the first audit
         entered = set()
         with profiled(entered):
             command(["audit", *files, "--data", DATA, "--forget", "class:6", "--out", "command", *words])

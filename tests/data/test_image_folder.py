@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 import residua as rs
-from residua.data import image_folder, kept_digests
+from residua.data import from_files, image_folder
 from residua.data.checks import content
 from residua.data.images import box_of, decode, pixels
 from residua.data.parsing import open_dataset, with_settings
@@ -209,8 +209,8 @@ def test_missing_halves_are_named(dir: Path) -> None:
 
 def test_kept_digests_are_trusted_until_files_are_to_be_read_again(dir: Path, monkeypatch) -> None:
     read: list[Path] = []
-    monkeypatch.setattr(kept_digests, "FEWEST", 2)
-    monkeypatch.setattr(kept_digests, "content", lambda path: read.append(path) or content(path))
+    monkeypatch.setattr(from_files, "FEWEST", 2)
+    monkeypatch.setattr(from_files, "content", lambda path: read.append(path) or content(path))
     spec = f"image-folder:{dir}?size=8"
     first = open_dataset(spec).train.digest()
     assert len(read) == 12

@@ -6,13 +6,13 @@ import shutil
 import numpy as np
 import pytest
 
-from residua.data import kept_digests
-from residua.data.kept_digests import TABLE, digests
+from residua.data import from_files
+from residua.data.from_files import TABLE, digests
 
 
 @pytest.fixture(autouse=True)
 def of_few(monkeypatch):
-    monkeypatch.setattr(kept_digests, "FEWEST", 2)
+    monkeypatch.setattr(from_files, "FEWEST", 2)
 
 
 @pytest.fixture
@@ -27,8 +27,8 @@ def paths(tmp_path):
 def read(monkeypatch):
     """The files that were read to be hashed."""
     seen = []
-    real = kept_digests.content
-    monkeypatch.setattr(kept_digests, "content", lambda path: seen.append(path.name) or real(path))
+    real = from_files.content
+    monkeypatch.setattr(from_files, "content", lambda path: seen.append(path.name) or real(path))
     return seen
 
 
@@ -84,12 +84,12 @@ def test_a_damaged_table_is_no_table(paths, tmp_path, content):
 
 
 def test_a_folder_that_cannot_be_written_to_is_no_error(paths, tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_digests, "write_atomically", lambda *_: (_ for _ in ()).throw(PermissionError()))
+    monkeypatch.setattr(from_files, "write_atomically", lambda *_: (_ for _ in ()).throw(PermissionError()))
     assert len(digests(paths, tmp_path)) == 5
     assert not (tmp_path / TABLE).exists()
 
 
 def test_nothing_is_kept_beside_few_files(paths, tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_digests, "FEWEST", len(paths) + 1)
+    monkeypatch.setattr(from_files, "FEWEST", len(paths) + 1)
     digests(paths, tmp_path)
     assert not (tmp_path / TABLE).exists()

@@ -8,14 +8,7 @@ from typing import Annotated, Any
 
 from residua.cli import options as opt
 from residua.cli.console import say, show, work
-from residua.cli.inputs import (
-    ScaleOption,
-    check_outputs,
-    choose_device,
-    cut_names,
-    open_task,
-    with_fields,
-)
+from residua.cli.inputs import ScaleOption, check_outputs, choose_device, cut_names, open_task, with_fields
 from residua.data.task import ForgetTask
 from residua.device import clock, resolve_precision
 from residua.errors import InputError

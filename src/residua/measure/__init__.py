@@ -13,9 +13,8 @@ from residua.measure.information.moved import Moved
 from residua.measure.membership import Membership, WhiteBoxMembership
 from residua.measure.outputs import ForgetOutputs, LogOdds, Perturbed
 from residua.measure.probe import Probe, Recovery
-from residua.measure.relearning import Relearning
 from residua.measure.representation import Embedding, Representation
-from residua.measure.stress import Stress
+from residua.measure.stress import Relearning, Stress
 from residua.measure.structure import Structure, WeightSketch
 from residua.models.classifier import Classifier
 from residua.readings import Reading
