@@ -29,11 +29,11 @@ import pyarrow.parquet as pq
 import torch
 from mutations import NUMBERS, Bytes, damaged, in_gzip, in_json, in_png, in_zip, overwritten
 from PIL import Image
-from residua.models.foreign.weight_files import _state_dict, weights_in
 
 import residua as rs
 from residua.data.parsing import open_dataset, parse_forget
 from residua.models.checkpoint import Checkpoint
+from residua.models.foreign.fitting import _state_dict, weights_in
 from residua.report.plan import Plan
 from residua.study.folder import DEFINITION, KEYS, STATUS
 from residua.study.folder import replace as write
