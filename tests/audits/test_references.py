@@ -44,7 +44,7 @@ def test_hd_is_shallow_against_three_references_and_the_resolution_is_in_the_fir
     inside = three.report.inside
     assert inside.references == 3
     assert f"smallest detectable IDI: {inside.resolution:.2f} (95 % power)" in three.sentence.splitlines()[0]
-    assert "rank 1 of 4 among model and references (exact p = 0.25)" in three.sentence.splitlines()[1]
+    assert "(exact p = 0.25, the least that 3 references can give)" in three.sentence.splitlines()[1]
     assert inside.p == 0.25
     assert sum(inside.chance.left_out) == pytest.approx(0, abs=1e-6)
     assert three.metrics["reference2"]["IDI"] == pytest.approx(inside.chance.left_out[1])

@@ -155,11 +155,13 @@ def unlearn(
             stack.enter_context(watching(followed))
         start, cpu = clock(where), time.process_time()
         unlearned = unlearner(model, task)
-        seconds, cpu = clock(where) - start - followed.seconds, time.process_time() - cpu
+        spent = {"RTE": clock(where) - start - followed.seconds, "RTE.load": machine_load()}
+        cpu = time.process_time() - cpu
     if not leads:
         return
     # Weights are float32, and so is all that is done to them outside of a training.
     trained: Any = getattr(getattr(unlearner, "pretraining", None), "precision", "auto")
+    used = resolve_precision(trained if steps else "float32", where)
     result = measured(
         unlearned,
         task,
@@ -170,13 +172,10 @@ def unlearn(
             "scale": scale,
             "network": model.architecture,
             "device": where.type,
-            "precision": str(resolve_precision(trained if steps else "float32", where)).removeprefix(
-                "torch."
-            ),
+            "precision": str(used).removeprefix("torch."),
         },
         seeds={"training": seed},
-        seconds={"RTE": seconds, "RTE.load": machine_load()}
-        | ({} if trajectory or where.type != "cpu" else {"RTE.cpu": cpu}),
+        seconds=spent if trajectory or where.type != "cpu" else spent | {"RTE.cpu": cpu},
         command=opt.command_line(),
         arrays={"trajectory": followed.array()} if trajectory else {},
     )

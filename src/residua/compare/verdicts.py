@@ -369,9 +369,10 @@ def _margin(evidence: _Evidence) -> str:
             f"the IDI of single blocks, or of unseen images, is above the tolerance of {inside.tolerance:g}"
         )
     if inside.chance is not None and inside.p is not None:
+        least = f", the least that {inside.references} references can give" if inside.place == 1 else ""
         text += (
             f"; standard deviation of the references' IDI {inside.chance.measured:.2f}; rank {inside.place} of "
-            f"{inside.references + 1} among model and references (exact p = {inside.p:.2f})"
+            f"{inside.references + 1} among model and references (exact p = {inside.p:.2f}{least})"
         )
     if evidence.against == "proxy":
         text += "; a proxy is trained on a part of the retained data, so the claim is weaker"
