@@ -25,7 +25,7 @@ from statistics import fmean
 from typing import Any
 
 from residua.audits.verifying import reports_in
-from residua.cli.console import show
+from residua.cli.console import complain, show
 from residua.controls.cheats import CHEATS
 from residua.controls.deceivers import DECEIVERS
 from residua.controls.impostors import impostors
@@ -286,7 +286,9 @@ def main(words: Sequence[str]) -> int:
             f"python -m reproduction.inside takes {', '.join(studies)} and --out DIR; name one of them"
         )
     study = f"{os.path.relpath(__file__)}:{words[0]}"
-    for given in (["study", "run", study, *words[1:]], ["study", "verdicts", study, *words[1:]]):
+    # Verdicts have no workers.
+    judging = [word for i, word in enumerate(words) if "--jobs" not in words[max(i - 1, 0) : i + 1]]
+    for given in (["study", "run", study, *words[1:]], ["study", "verdicts", study, *judging[1:]]):
         sys.argv = ["residua", *given]
         if code := residua(given):
             return int(code)
@@ -323,4 +325,8 @@ def one_line(name: str, reports: Sequence[AuditReport]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except InputError as error:
+        complain(str(error))
+        sys.exit(InputError.exit_code)
