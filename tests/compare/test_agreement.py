@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from residua.compare import Witness, jsd, likeness, odd_references, structure_caveats, witness
+from residua.compare import Likeness, Witness, jsd, likeness, odd_references, structure_caveats, witness
 from residua.compare.agreement import LEAST_JSD, typical_distances
 from residua.readings import Reading
 
@@ -58,6 +58,21 @@ def test_scatter_of_ua_widens_what_is_allowed_up_to_the_declared_bound_only():
     one = like(0.9, 1.0)
     p = 101 / 102
     assert one.half == pytest.approx(1.959964 * math.sqrt(2 * p * (1 - p) / 100))
+
+
+def test_a_model_still_answers_where_its_whole_interval_is_beyond_the_tolerance():
+    def found(ua: float, half: float, **more) -> Likeness:
+        return Likeness(ua, 0.98, 0.05, half, 0.05, **more)
+
+    assert found(0.83, 0.09).answers, "0.15 less errors, at least 0.06"
+    assert not found(0.83, 0.11).answers
+    assert not found(0.99, 0.0).answers
+    assert not found(1.0, 0.0, perturbed=found(0.83, 0.11)).answers
+    assert found(1.0, 0.0, perturbed=found(0.83, 0.09)).answers
+    assert found(0.93, 0.0).like, "0.05 is allowed"
+    assert not found(0.92, 0.0).like
+    assert not found(0.98, 0.0, jsd=0.02, jsd_allowed=0.01).like
+    assert found(0.98, 0.0, jsd=0.01, jsd_allowed=0.01).like
 
 
 def test_a_witness_is_rescaled_with_the_error_of_two_fractions_and_of_retrainings():

@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import binomtest, norm, t
 
@@ -87,6 +88,19 @@ def test_the_side_of_the_forget_accuracy_is_wilsons_interval_beside_the_middle(o
         assert forget_accuracy_side(right / n, original=original, expected=expected, n=n) == side
     assert forget_accuracy_side(0.0, original=0.59, expected=0.5, n=10_000) is None
     assert forget_accuracy_side(0.0, original=0.61, expected=0.5, n=10_000) == "reference"
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_ends_of_wilsons_interval_are_exact(sign):
+    """The fraction at which an end is at the middle, by the closed form; 1e-5 to either side another thing is said."""
+
+    def beyond(p: float, n: int = 50, middle: float = 0.45) -> float:
+        centre, half = p + Z**2 / (2 * n), Z * math.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
+        return (centre + sign * half) / (1 + Z**2 / n) - middle
+
+    at = brentq(beyond, 0.0, 0.45) if sign > 0 else brentq(beyond, 0.45, 1.0)
+    said = [forget_accuracy_side(at + step, original=0.9, expected=0.0, n=50) for step in (-1e-5, 1e-5)]
+    assert said == (["reference", None] if sign > 0 else [None, "original"])
 
 
 @pytest.mark.parametrize(("share", "n"), [(0.0, 40), (0.3, 100), (1.0, 7)])

@@ -66,8 +66,8 @@ class Adaptive(Control):
                 for _ in range(self.critic_steps):
                     z = [each.detach() for each in _pooled(model, x, blocks)]
                     theirs.zero_grad()
-                    losses = [F.binary_cross_entropy_with_logits(each, hidden) for each in _read(critics, z)]
-                    torch.stack(losses).sum().backward()
+                    read = [F.binary_cross_entropy_with_logits(each, hidden) for each in _read(critics, z)]
+                    torch.stack(read).sum().backward()
                     theirs.step()
                 own.zero_grad()
                 self._loss(model, (critics, reader), (x, y, hidden), blocks, forgotten, share).backward()
