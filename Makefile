@@ -89,7 +89,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/study.py --speed
 
 # Without compiling: Python compiles what is imported, and compiling everything takes longer than installing it.
-# LOCK=requirements/ci.txt, as in CI, installs files by their hashes first, and then fetches nothing any more.
+# LOCK=requirements/ci.txt, which .github/make_lock.py makes, installs files by their hashes first, and then fetches nothing.
 INSTALL = $(BIN)/python -m pip install --quiet --no-compile
 ours = $(INSTALL) -c constraints.txt $(if $(LOCK),--no-index --no-build-isolation) -e
 

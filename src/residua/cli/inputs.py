@@ -27,7 +27,6 @@ from residua.models.checkpoint import Checkpoint
 from residua.models.classifier import Classifier
 from residua.models.foreign.opening import open_model
 from residua.record import NAME, Record
-from residua.study.store import RECORDS, own_file, own_folder
 from residua.text import from_json, slug
 from residua.training.recipes import Scale, unlearning_of
 from residua.training.settings import described
@@ -170,13 +169,15 @@ def named(
 
 def records_in(folder: Path) -> list[Record]:
     """The records of a study in its own order, or those that lie in the folder."""
+    from residua.study.store import RECORDS, own_file, own_folder
+
     inside = own_folder(folder, RECORDS) if (folder / RECORDS).is_dir() else folder
     paths = sorted(path for path in inside.glob("[!.]*.json") if path.name not in OTHERS)
     if not paths:
         raise InputError(
             f"{folder} holds no records yet; run the study first, or give the folder of an audit or study"
         )
-    place = {each: number for number, each in enumerate(_order(folder / "keys.json"))}
+    place = {each: number for number, each in enumerate(_order(own_file(folder / "keys.json")))}
     paths.sort(key=lambda path: place.get(path.stem, len(place)))
     known = [path for path in paths if not place or path.stem in place]
     if not known:
@@ -186,7 +187,7 @@ def records_in(folder: Path) -> list[Record]:
 
 def _order(path: Path) -> list[str]:
     """The rows of a study in its own order; nothing where the folder holds none."""
-    if not own_file(path).exists():
+    if not path.exists():
         return []
     try:
         return list(dict(from_json(read_text(path))))
