@@ -34,7 +34,8 @@ from quick_settings import PRETRAINING, small
 CONTROLS = [*cheats.CHEATS.values(), *deceivers.DECEIVERS, *impostors(PRETRAINING), *hidden(PRETRAINING)]
 QUICK = {"epochs": 1, "steps": 3, "rounds": 2, "repeats": 1}
 CURVES = [
-    {"family": family, "steps": 3, "rounds": 2} for family in ("stack", "linear", "network", "nonlinear")
+    pytest.param({"family": family, "steps": 3, "rounds": 2}, marks=[pytest.mark.slow][family == "stack" :])
+    for family in ("stack", "linear", "network", "nonlinear")  # the stack has them all
 ]
 CURVES += [{"protocol": "paper", "epochs": 1}]
 
