@@ -29,6 +29,7 @@ THEIRS = ["HD", "FT", "RL", "GA", "Bad-T", "EU-5", "EU-10", "CF-5", "CF-10", "SC
 SEEDS = 20  # of the controls
 # Controls that were added after the record was made.
 SINCE_THEN = {
+    "Adaptive",
     "Switched off",
     "Coded, product",
     "Coded, digits",

@@ -32,6 +32,7 @@ def test_the_page_is_what_the_records_give_and_short(index):
     assert len(committed.encode()) <= 10_000
 
 
+@pytest.mark.slow
 def test_tables_of_studies_are_what_their_records_give(index):
     for folder, text in folder_tables(index).items():
         assert (RECORDS / folder / "table.md").read_text(encoding="utf-8") == text, "run: make results"

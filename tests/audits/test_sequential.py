@@ -92,6 +92,7 @@ def of_first(terms: np.ndarray, n: int) -> Curve:
     )
 
 
+@pytest.mark.slow
 def test_over_200_audits_of_a_further_retrain_three_looks_err_within_the_level_and_unspent_ones_beyond_it():
     random, n = np.random.default_rng(0), 1000
     wrong = {"spent": 0, "unspent": 0}

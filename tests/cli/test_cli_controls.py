@@ -50,6 +50,7 @@ def small(stripes, stripes_training, monkeypatch):
     monkeypatch.setattr(importlib.import_module("residua.compare.information"), "DRAWS", 100)
 
 
+@pytest.mark.slow
 def test_controls_run_and_a_second_run_makes_nothing_again(small, tmp_path, capsys, monkeypatch):
     words = ["controls", "--data", "stripes", "--forget", "class:2", "--seeds", "1", "--jobs", "1"]
     words += ["--references", "2"]

@@ -239,7 +239,7 @@ def test_a_pass_copies_each_batch_down_once_per_block(cuda, original, task, monk
 
 def test_a_critic_copies_its_batch_and_nothing_else(cuda, original, task):
     InformationCurve(family="network", blocks=(4,), steps=20, rounds=1)(original(), task)
-    assert cuda.total("up", "coordinates") <= 2
+    assert cuda.total("up", "coordinates") <= 2 * 2  # of the labels, and of labels exchanged at random
     assert cuda.total("waits", "training/") <= 4 * 2
 
 

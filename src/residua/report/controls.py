@@ -308,13 +308,16 @@ def _nearer(seeds: Sequence[Mapping[str, Mapping[str, float]]], name: str) -> It
 
 
 def _by_seed(records: Sequence[Record]) -> dict[tuple[str, int], dict[str, Record]]:
-    """By setting and Original's seed, and by label; further unlearnings of one Original have their number behind it."""
+    """By task and network of the study and by Original's seed, and by label; further unlearnings have their number behind it.
+
+    The names of records begin with task and network where a study has several: a control may have a network of its own.
+    """
     rows: dict[tuple[str, int], dict[str, Record]] = {}
     for record in records:
         draw = f" draw {record.seeds['draw']}" if "draw" in record.seeds else ""
-        rows.setdefault((setting_line(record), record.seeds["training"]), {})[record.method.label + draw] = (
-            record
-        )
+        seed = record.seeds["training"]
+        place = record.name.rpartition(f"seed{seed}-")[0]
+        rows.setdefault((place, seed), {})[record.method.label + draw] = record
     return rows
 
 

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from residua.measure.information.calibration import Problem
 from residua.measure.information.coordinates import canonical
-from residua.measure.information.critics import cloud_scores, quadratic_scores
+from residua.measure.information.critics import _root, cloud_scores, quadratic_scores
 from residua.measure.information.estimate import mutual_information
 from residua.measure.information.families import log_ratio
 from residua.measure.information.linear import RIDGES, linear_scores, linear_weights
@@ -56,6 +56,13 @@ def test_a_feature_that_never_varies_leaves_the_clouds_finite():
     z, y = torch.randn(90, 3), torch.arange(90) % 3
     z[:, 1] = 0
     assert torch.isfinite(cloud_scores(z, y, z, frequencies(y))).all()
+
+
+@pytest.mark.parametrize(("below", "floor"), [(0.0, 1e-6), (-5e-6, 1.1e-5), (-5e-3, 1.1111e-2)])
+def test_the_floor_rises_until_a_covariance_is_positive(below, floor):
+    covariance = torch.diag(torch.tensor([1.0, 2.0, below], dtype=torch.float64))
+    root = _root(covariance.clone())
+    assert torch.allclose(root @ root.T, covariance + floor * torch.eye(3, dtype=torch.float64), rtol=1e-3)
 
 
 def test_linear_critics_are_logistic_regression():

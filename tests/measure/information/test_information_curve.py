@@ -72,9 +72,9 @@ def test_every_curve_says_what_its_critics_read_of_labels_exchanged_at_random(kn
     assert 0 <= curve.values["random5"] < 0.02 < curve.values["I5"] / 5
     asked = []
 
-    def watched(model, stored, given, *more):
+    def watched(model, stored, given, *more, **named):
         asked.append((list(stored), given))
-        return fitting.fit_blocks(model, stored, given, *more)
+        return fitting.fit_blocks(model, stored, given, *more, **named)
 
     monkeypatch.setattr(information_curve, "fit_blocks", watched)
     again = InformationCurve(last=2, seed=1, family="linear")(trained, task)
@@ -278,7 +278,8 @@ def test_critics_with_half_the_samples_make_the_rounds_that_read_the_most(known,
         lambda *arguments: made.append((arguments[6], fit(*arguments)[1])) or fit(*arguments),
     )
     InformationCurve(blocks=(4,), steps=4, rounds=4, batch=32, family="network")(known[0], task)
-    whole, half = ([course for how, course in made if how.fixed == fixed] for fixed in (False, True))
+    # The last ones are those of labels exchanged at random.
+    whole, half = ([course for how, course in made if how.fixed == fixed][:2] for fixed in (False, True))
     assert [course.steps for course in half] == [course.steps[: course.best] for course in whole]
 
 

@@ -19,6 +19,8 @@ from residua.measure.information.coordinates import gram, solved
 
 # How much of a label's own covariance is replaced by the common one.
 SHRINKAGES = (0.2, 0.7)
+# Floors of a covariance, in variances of a whitened direction; the next where the ones before do not make it positive.
+FLOORS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 # Log-likelihoods of normal clouds have long tails; beyond this they grow like a logarithm.
 TAIL = 8.0
 WIDTH, BATCH = 128, 256
@@ -61,9 +63,16 @@ def quadratic_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -
 
 
 def _root(covariance: Tensor) -> Tensor:
-    """The Cholesky factor, with a floor for directions without variance."""
-    covariance.diagonal().add_(1e-6)
-    return torch.linalg.cholesky(covariance)
+    """The Cholesky factor, with a floor for directions without variance.
+
+    Products in single precision may leave a direction a little below zero; then the floor rises.
+    """
+    for floor in FLOORS:
+        covariance.diagonal().add_(floor)
+        root, failed = torch.linalg.cholesky_ex(covariance)
+        if not failed:
+            break
+    return root
 
 
 def _rare_scores(

@@ -173,7 +173,8 @@ class InformationCurve:
                 where = kind.nonzero()[:, 0]
                 y[where] = y[where[torch.randperm(len(where))]]
         exchanged = replace(asked, y=y)
-        run = fit_blocks(model, {block: stored[block]}, exchanged, PARTS[self.family], how, self.seed)
+        parts = PARTS[self.family]
+        run = fit_blocks(model, {block: stored[block]}, exchanged, parts, how, self.seed, what="chance")
         reading = asked.fold != FIT_ONLY
         fold = asked.fold[reading]
         read = read_family(self.families[0], run.scores, y[reading], fold, asked.prior)[block]

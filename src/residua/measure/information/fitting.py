@@ -61,6 +61,7 @@ def fit_blocks(
     parts: tuple[str, ...],
     how: Fitting,
     seed: int,
+    what: str = "information",
 ) -> Fits:
     """Fit every critic and put the scores where the samples stand. The numbers do not depend on what runs at once.
 
@@ -86,7 +87,7 @@ def fit_blocks(
             draw = seed + 100 * block + 10 + fold
             tasks.append(partial(_pooled_piece, block, vector, asked.y, where, prior, own, draw))
     total = len(tasks) + HALVES * len(network)
-    what = f"information, {total} critics of block{'s' if len(stored) > 1 else ''} "
+    what = f"{what}, {total} critics of block{'s' if len(stored) > 1 else ''} "
     what += ", ".join(str(block) for block in sorted(stored))
     tell(what)
     linear_last = model.depth if "network" in parts else None
