@@ -79,8 +79,7 @@ def fit_blocks(
         if not own:
             continue
         vector = vectors(z)
-        coordinates = canonical(vector)
-        vector = coordinates(vector)
+        vector = canonical(vector)(vector)
         for fold in range(asked.folds):
             inside, outside = asked.inside(fold), asked.outside(fold)
             where = (inside, outside, outside[counts[outside]])
