@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import residua as rs
-from residua.report.methods import study_tables, summary
+from residua.report.methods import method_cell, study_tables, summary
 
 NETWORK = {"network": "resnet18", "width": 8, "classes": 10}
 TASK = {"dataset": "x", "forgotten_classes": [6], "splits": {"forget": {"n": 9}}, "sha256": "0" * 64}
@@ -67,3 +67,18 @@ def test_a_metric_that_was_measured_and_has_no_value_is_named_in_its_cell():
         ("FT", "none", "undetermined", "1", "SHALLOW"),
         ("RL", "none", "0.50 (1 undetermined)", "2", ""),
     )
+
+
+def test_the_interval_of_a_cell_is_in_the_unit_of_its_value():
+    rows = [
+        {
+            "recovery": 0.6,
+            "recovery.low": 0.512,
+            "recovery.high": 0.688,
+            "IDI": 0.5,
+            "IDI.low": 0.4,
+            "IDI.high": 0.6,
+        }
+    ]
+    assert method_cell(rows, [60.0], "recovery", 1) == "60.0 (51.2 to 68.8)"
+    assert method_cell(rows, [0.5], "IDI", 2) == "0.50 (0.40 to 0.60)"

@@ -188,8 +188,10 @@ def _method_table(
 
 
 def method_cell(rows: Rows, values: Sequence[float], name: str, digits: int) -> str:
-    """Mean and standard deviation, or one IDI with its interval; a word where there is no value."""
-    ends = [row[end] for row in rows for end in (f"{name}.low", f"{name}.high") if row.get(end) is not None]
+    """Mean and standard deviation, or a single value with its interval, in the column's unit; a word where there is none."""
+    factor = next((each for _, own, each, _ in COLUMNS if own == name), 1)
+    given = (row.get(end) for row in rows for end in (f"{name}.low", f"{name}.high"))
+    ends = [factor * end for end in given if end is not None]
     if len(rows) == len(values) == 1 and len(ends) == 2:
         return with_interval(values[0], ends, digits)
     without = sum(name in row and row[name] is None for row in rows)
