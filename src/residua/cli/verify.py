@@ -128,7 +128,7 @@ def verify(
 
 
 def _departures(folder: Path, plan: Path | None) -> list[str]:
-    """Where the audit departs from the plan in this file, whether or not its report names one."""
+    """Departures of the audit from the plan in this file, whether or not its report names one."""
     if plan is None:
         return []
     report = read_report(folder)

@@ -199,7 +199,7 @@ MORE_DEAD, ROUNDING, TIMES = 0.05, 1e-3, 10.0
 def structure_caveats(
     unlearned: Reading, original: Reading, references: Sequence[Reading], allowed: str
 ) -> list[Caveat]:
-    """What the make of the models says, from readings of `measure.Structure`.
+    """Caveats that follow from the make of the models, from readings of `measure.Structure`.
 
     Args:
         unlearned: Reading of the audited model.

@@ -552,7 +552,7 @@ def _refuse_tainted(read: Readings, task: TaskFacts, rules: Rules) -> None:
 
 
 def find_caveats(read: Readings, task: TaskFacts, rules: Rules, found: Inside | None) -> list[Caveat]:
-    """What the first line has to name: references unlike the others, or that know the forgotten samples."""
+    """Caveats for the first line: references unlike the others, or that know the forgotten samples."""
     zeros = references_in(read)
     accuracy = [read[role].get("accuracy", Reading({})).values for role in zeros]
     outputs = [read[role]["outputs"].arrays["log_probabilities"] for role in zeros if "outputs" in read[role]]

@@ -87,7 +87,7 @@ def control_reports(records: Sequence[Record], rules: Rules) -> list[AuditReport
 
 
 def _noticed(roles: Mapping[str, Record], bad: Record, rules: Rules) -> Literal["refused", "named", "passed"]:
-    """What an audit says of this model in the place of its last reference."""
+    """The answer of an audit to this model in the place of its last reference."""
     last = references_in(roles)[-1]
     try:
         report = audit_report({**roles, last: bad}, rules=rules)

@@ -156,7 +156,7 @@ def contradicts(report: AuditReport, witness: Witness) -> bool:
 
 
 def random_words(report: AuditReport) -> str:
-    """What the critics read where there is nothing to read."""
+    """The reading of the critics where there is nothing to read."""
     known = [part.random for part in report.curves.values() if part.random is not None]
     if not known:
         return ""
@@ -164,7 +164,7 @@ def random_words(report: AuditReport) -> str:
 
 
 def attack_result(report: AuditReport, witness: Witness) -> str:
-    """Whether an attack contradicts, and from which value on it would have."""
+    """The contradiction by an attack, or the value from which on it would have contradicted."""
     tolerance = report.inside.tolerance if report.inside else report.rules.tolerance(1)
     if contradicts(report, witness):
         return "contradicts"

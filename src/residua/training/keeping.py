@@ -97,7 +97,7 @@ class Keeper:
 
 
 def read_state(path: Path) -> tuple[Any, dict[str, Tensor]]:
-    """What was kept in this file: losses and the like, and tensors."""
+    """The state that was kept in this file: losses and the like, and tensors."""
     try:
         with safe_open(path, framework="pt") as file:
             about = file.metadata() or {}

@@ -93,6 +93,7 @@ class InformationCurve:
     label = "information"
     revision = 4
     reads_encoder_only = True
+    reads_chance = True  # also of labels exchanged at random
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Curve:
         blocks = self._blocks(model)
@@ -157,6 +158,8 @@ class InformationCurve:
             for restart in range(self.restarts)
         ]
         curve = build_curve(runs, asked, blocks, self.families, about)
+        if not self.reads_chance:
+            return curve
         chance = self._of_random_labels(model, stored, asked, blocks[-1], how)
         return replace(curve, values={**curve.values, f"random{blocks[-1]}": chance})
 

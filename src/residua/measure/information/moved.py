@@ -22,6 +22,13 @@ from residua.training.settings import Count, Seed, check_settings
 
 
 @dataclass(frozen=True)
+class _Terms(InformationCurve):
+    """The terms alone: what the critics read of exchanged labels is said of the images as they are."""
+
+    reads_chance = False
+
+
+@dataclass(frozen=True)
 class Moved:
     """Linear critics of the last block, and UA, on moved images of all splits.
 
@@ -40,7 +47,7 @@ class Moved:
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         changed = self.moved(task)
-        curve = InformationCurve(last=1, family="linear")(model, changed)
+        curve = _Terms(last=1, family="linear")(model, changed)
         wrong = (logits(model, changed.forget).argmax(dim=1) != changed.forget.labels).double().mean()
         arrays = {name: curve.arrays[name] for name in ("terms", "blocks")}
         return Reading({"UA_moved": float(wrong)}, arrays, curve.about)
