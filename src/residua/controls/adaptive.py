@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from residua.controls.cheats import Control
 from residua.data.task import ForgetTask
+from residua.device import safe_kernels
 from residua.models.classifier import Classifier, clone
-from residua.training.loop import SGD
+from residua.training.loop import SGD, Adam
 from residua.training.settings import Batch, Count, Epochs, Rate, Weight
 
 LAST = 2  # blocks that an audit reads by default
@@ -57,21 +58,24 @@ class Adaptive(Control):
         critics = nn.ModuleList(_critic(width, kind) for width in widths for kind in ("line", "network"))
         critics, reader = critics.to(model.device), _critic(widths[-1], "network").to(model.device)
         own = SGD([*model.parameters(), *reader.parameters()], lr=self.lr, momentum=0.9)
-        theirs = torch.optim.Adam(critics.parameters(), lr=1e-2)
+        theirs = Adam(critics.parameters(), lr=1e-2)
         share = len(task.forget) / len(task.train)
-        for _ in range(self.epochs):
-            for x, y in task.train.batches(self.batch, shuffle=True, drop_last=True, device=model.device):
-                hidden = torch.isin(y, forgotten).float()
-                model.train()
-                for _ in range(self.critic_steps):
-                    z = [each.detach() for each in _pooled(model, x, blocks)]
-                    theirs.zero_grad()
-                    read = [F.binary_cross_entropy_with_logits(each, hidden) for each in _read(critics, z)]
-                    torch.stack(read).sum().backward()
-                    theirs.step()
-                own.zero_grad()
-                self._loss(model, (critics, reader), (x, y, hidden), blocks, forgotten, share).backward()
-                own.step()
+        with safe_kernels(model):
+            for _ in range(self.epochs):
+                for x, y in task.train.batches(self.batch, shuffle=True, drop_last=True, device=model.device):
+                    hidden = torch.isin(y, forgotten).float()
+                    model.train()
+                    for _ in range(self.critic_steps):
+                        z = [each.detach() for each in _pooled(model, x, blocks)]
+                        theirs.zero_grad()
+                        read = [
+                            F.binary_cross_entropy_with_logits(each, hidden) for each in _read(critics, z)
+                        ]
+                        torch.stack(read).sum().backward()
+                        theirs.step()
+                    own.zero_grad()
+                    self._loss(model, (critics, reader), (x, y, hidden), blocks, forgotten, share).backward()
+                    own.step()
         return model.eval(), reader.eval()
 
     def _loss(

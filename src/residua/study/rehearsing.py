@@ -22,7 +22,7 @@ from torch import Tensor
 from residua import room
 from residua.data.split import Split
 from residua.data.task import ForgetTask
-from residua.device import autocast, clock
+from residua.device import autocast, clock, safe_kernels
 from residua.errors import InputError, first_line
 from residua.measure import Accuracy, InformationCurve, Measure
 from residua.measure._outputs import _laid_out
@@ -281,7 +281,7 @@ def _seconds(model: Classifier, training: Training, study: Study, task: ForgetTa
     spent = []
     for _ in range(2):  # the first one warms up
         start = clock(device)
-        with autocast(training.pretraining.precision, model.device):
+        with safe_kernels(learner), autocast(training.pretraining.precision, model.device):
             cross_entropy(learner, x, y).backward()
         spent.append(clock(device) - start)
     cells = {cell for row in study.rows for cell in (row.training, row.made)}
