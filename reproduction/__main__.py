@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if words[:1] == ["run"]:
             return _run_study(words[1:])
         if words[:1] == ["keep"] and len(words) == 2:
-            say(f"{keep(Path(words[1]))} models were copied to reproduction/models.")
+            say(f"{keep(Path(words[1]))} cells were copied to reproduction/models.")
         else:
             _run(_parser().parse_args(words))
     except InputError as error:
@@ -112,7 +112,7 @@ def _run_study(words: Sequence[str]) -> int:
     file = os.path.relpath(CHECKOUT / "reproduction/studies.py")
     out = next((Path(after) for word, after in itertools.pairwise(words) if word == "--out"), None)
     if out is not None and words[0].startswith("small-") and "--data" in words and (number := place(out)):
-        say(f"{number} of the models in reproduction/models were copied to {out}.")
+        say(f"{number} finished cells in reproduction/models were copied to {out}.")
     given = ["study", "run", *(f"{file}:{word}" if i == 0 else word for i, word in enumerate(words))]
     sys.argv = ["residua", *given]
     return residua(given)

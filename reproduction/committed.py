@@ -1,8 +1,10 @@
-"""Committed models: Originals and Retrains that took hours, as the store of their study has them, in `reproduction/models/`.
+"""Committed cells: what took hours, as the store of its study has it, in `reproduction/models/`.
 
-`python -m reproduction run NAME --out DIR` copies them into the store, where the study finds them by their keys and trains
-nothing again. `python -m reproduction keep DIR` puts those of a finished or running study there. Files are named by their
-content and keys by their inputs, so that other data, settings or seeds find nothing.
+`python -m reproduction run NAME --out DIR` copies them into the store, where the study finds them by their keys: nothing
+is trained or measured again. `python -m reproduction keep DIR` puts those of a finished or running study there: every cell,
+the weights of Originals and Retrains, and of readings the arrays that compact records need. A method whose weights are not
+kept is unlearned again if a measure of it is missing. Files are named by their content and keys by their inputs, so that
+other data, settings or seeds find nothing.
 """
 
 from __future__ import annotations
@@ -16,54 +18,76 @@ from typing import Any
 
 from residua.errors import InputError
 from residua.files import read_bytes, write_atomically
+from residua.study.folder import compact_cell
+from residua.study.store import Result, Store, file_of
 
 MODELS = Path(__file__).parent / "models"
-MOST = 12_000_000  # bytes of all files
+MOST = 12_000_000  # bytes of all models
+KINDS = ("train", "unlearn", "measure")
 
 
-def trained(store: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+def trained(store: Path) -> Iterator[Result]:
     """The cells of Originals and Retrains whose models are in the store."""
-    for path in sorted((store / "cells").glob("*.json")):
-        body = json.loads(read_bytes(path, "a cell"))
-        inputs = body.get("inputs", {})
-        scratch = body.get("kind") == "train" or (inputs.get("method") or {}).get("label") == "Retrain"
-        if scratch and body.get("values", {}).get("kept"):
-            yield path, body
+    for result in Store(store).results():
+        scratch = result.kind == "train" or (result.inputs.get("method") or {}).get("label") == "Retrain"
+        if scratch and result.model:
+            yield result
 
 
 def place(out: Path, models: Path = MODELS) -> int:
-    """Copy the committed models into a store; their number.
+    """Copy the committed cells into a store; their number.
 
     Args:
         out: Folder of the store.
-        models: Folder of the committed models.
+        models: Folder of the committed cells.
     """
-    return sum(_copy(path, body, models, out) for path, body in trained(models))
+    return sum(_copy(path, models, out) for path in sorted((models / "cells").glob("*.json")))
 
 
 def keep(store: Path, models: Path = MODELS) -> int:
-    """Copy a store's Originals and Retrains to the committed models; their number.
+    """Copy a store's finished cells to the committed ones; their number.
 
     Args:
         store: Folder of the store.
-        models: Folder of the committed models.
+        models: Folder of the committed cells.
     """
-    found = list(trained(store))
-    if not found:
+    weights = {str(result.model) for result in trained(store)}
+    if not weights:
         raise InputError(f"{store} has no finished Original or Retrain; give the --out of a study that has")
-    files = {store / "models" / f"{body['values']['weights']}.safetensors" for _, body in found}
-    size = sum(path.stat().st_size for path in {*files, *models.glob("models/*.safetensors")})
+    files = {path.name: path for path in models.glob("models/*.safetensors")}
+    files |= {path.name: path for path in (file_of(store, "models", each) for each in sorted(weights))}
+    size = sum(path.stat().st_size for path in files.values())
     if size > MOST:
         raise InputError(
             f"the models of {store} and those in {models} take {size:,} bytes, at most {MOST:,} are committed"
         )
-    return sum(_copy(path, body, store, models) for path, body in found)
+    for each in weights:
+        _file(f"models/{each}.safetensors", store, models)
+    source, target = Store(store), Store(models)
+    new = [
+        result
+        for result in source.results()
+        if result.kind in KINDS and not file_of(models, "cells", result.key).exists()
+    ]
+    for result in new:
+        target.put(*compact_cell(result, source.arrays(result)))
+    return len(new)
 
 
-def _copy(path: Path, body: dict[str, Any], source: Path, target: Path) -> bool:
-    """The model, then the cell that says that it is there. True where the cell was not there."""
+def _copy(path: Path, source: Path, target: Path) -> bool:
+    """The model and the arrays, then the cell that says that they are there. True where the cell was not there."""
     if (target / "cells" / path.name).exists():
         return False
-    for part in (f"models/{body['values']['weights']}.safetensors", f"cells/{path.name}"):
-        write_atomically(target / part, functools.partial(shutil.copyfile, source / part))
+    body: dict[str, Any] = json.loads(read_bytes(path, "a cell"))
+    for part in (
+        f"models/{body['values'].get('weights')}.safetensors",
+        f"arrays/{body['arrays']}.npz",
+        f"cells/{path.name}",
+    ):
+        if (source / part).exists():
+            _file(part, source, target)
     return True
+
+
+def _file(part: str, source: Path, target: Path) -> None:
+    write_atomically(target / part, functools.partial(shutil.copyfile, source / part))

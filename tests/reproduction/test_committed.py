@@ -1,4 +1,4 @@
-"""Committed models: a study starts from them instead of training, and only from its own."""
+"""Committed cells: a study goes on from them instead of training and measuring, and only from its own."""
 
 from __future__ import annotations
 
@@ -9,43 +9,77 @@ import pytest
 import residua as rs
 from reproduction import committed
 from residua.errors import InputError
-from residua.measure import Accuracy
+from residua.measure import Accuracy, ForgetOutputs, InformationCurve, Membership, Representation
 from residua.study import Study
+from residua.study.schedule import whole_records
+from residua.study.store import Store
 from residua.unlearn import FineTune, Original, Retrain
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 NETWORK = {"network": "resnet18", "classes": 4, "channels": 1, "width": 1, "stem": "cifar"}
 
 
-def study(stripes, training) -> Study:
+def study(stripes, training, measures=(), **more) -> Study:
     few = dataclasses.replace(stripes, train=stripes.train.subset(range(80)))
     return Study(
         tasks={"stripes": rs.forget_classes(few, 2)},
         networks={"r": NETWORK},
         pretraining=training,
         methods=[Original(), Retrain(training), FineTune(epochs=1, crop=0, flip=False)],
-        measures=[Accuracy()],
+        measures=list(measures) or [Accuracy()],
+        **more,
     )
 
 
-def test_a_study_starts_from_committed_models_and_only_from_its_own(stripes, stripes_training, tmp_path):
-    training = dataclasses.replace(stripes_training, epochs=1)
-    first = study(stripes, training).run(tmp_path / "first")
-    assert committed.keep(tmp_path / "first", tmp_path / "kept") == 2, "Original and Retrain, no method"
-    assert len(list((tmp_path / "kept/models").iterdir())) == 2
-    assert committed.keep(tmp_path / "first", tmp_path / "kept") == 0, "they are there"
-    assert committed.place(tmp_path / "second", tmp_path / "kept") == 2
-    second = study(stripes, training).run(tmp_path / "second")
-    assert first.computed - second.computed == 2
-    names = [record.name for record in first.records]
-    for name in names:
-        ours, theirs = (
-            next(r for r in done.records if r.name == name).method.weights for done in (first, second)
-        )
-        assert ours == theirs
-    committed.place(tmp_path / "third", tmp_path / "kept")
-    other = study(stripes, dataclasses.replace(training, lr=training.lr / 2)).run(tmp_path / "third")
-    assert other.computed == first.computed, "another training finds nothing of it"
+MEASURES = (InformationCurve(last=1, family="linear"), ForgetOutputs(), Membership(), Representation())
+
+
+@pytest.fixture(scope="module")
+def first(stripes, stripes_training, tmp_path_factory):
+    """A finished study with its folder, and the folder that its cells were kept in."""
+    out = tmp_path_factory.mktemp("first")
+    made = study(stripes, dataclasses.replace(stripes_training, epochs=1), MEASURES, compact=True)
+    return (
+        made,
+        made.run(out / "study"),
+        out / "study",
+        out / "kept",
+        committed.keep(out / "study", out / "kept"),
+    )
+
+
+def test_a_kept_study_is_finished_in_another_folder_with_the_same_records(first, tmp_path):
+    made, done, out, kept, number = first
+    assert number == done.computed, "every cell"
+    assert len(list((kept / "models").iterdir())) == 2, "Original and Retrain, no method"
+    assert committed.keep(out, kept) == 0, "they are there"
+    assert committed.place(tmp_path, kept) == number
+    again = made.run(tmp_path)
+    assert (again.computed, again.failures) == (0, {})
+    assert [record.sha256 for record in again.records] == [record.sha256 for record in done.records]
+    arrays, fewer = (sum(path.stat().st_size for path in (each / "arrays").iterdir()) for each in (out, kept))
+    assert fewer < arrays / 2
+    assert Store(kept).check() == []
+    with pytest.raises(InputError, match=r"only compact readings of .* and [0-9]+ others, which verdicts"):
+        whole_records(made, tmp_path)
+
+
+def test_a_measure_that_is_missing_is_taken_of_a_model_made_again(first, stripes, stripes_training, tmp_path):
+    made, done, _, kept, _ = first
+    committed.place(tmp_path, kept)
+    more = dataclasses.replace(made, measures=[*MEASURES, Accuracy()])
+    again = more.run(tmp_path)
+    assert again.failures == {}
+    assert again.computed == 4, "three readings and the method's model; Original and Retrain have theirs"
+    assert [record.readings["mia"] for record in again.records] == [
+        record.readings["mia"] for record in done.records
+    ]
+
+
+def test_another_training_finds_nothing_of_it(first, stripes, stripes_training, tmp_path):
+    committed.place(tmp_path, first[3])
+    other = study(stripes, dataclasses.replace(stripes_training, epochs=1, lr=stripes_training.lr / 2))
+    assert other.run(tmp_path).computed == len(other.cells)
 
 
 def test_too_many_bytes_are_refused_and_nothing_is_nothing_to_keep(
@@ -60,8 +94,10 @@ def test_too_many_bytes_are_refused_and_nothing_is_nothing_to_keep(
     assert not (tmp_path / "kept").exists()
 
 
-def test_what_is_committed_is_small_and_each_model_has_its_cell():
+def test_what_is_committed_is_small_and_whole_and_each_model_has_its_cell():
     files = list(committed.MODELS.glob("models/*.safetensors"))
     assert sum(path.stat().st_size for path in files) <= committed.MOST
-    named = {body["values"]["weights"] for _, body in committed.trained(committed.MODELS)}
-    assert named == {path.stem for path in files}
+    assert {result.model for result in committed.trained(committed.MODELS)} == {path.stem for path in files}
+    rest = [*committed.MODELS.glob("cells/*"), *committed.MODELS.glob("arrays/*")]
+    assert sum(path.stat().st_size for path in rest) <= committed.MOST / 3
+    assert Store(committed.MODELS).check() == []

@@ -17,7 +17,18 @@ from residua.compare import zrf
 from residua.errors import InputError
 from residua.files import read_text, write_atomically
 from residua.record import Record
-from residua.study.store import DAMAGED, PARTS, RECORDS, Claims, Store, hash_of, is_name, own_file, own_folder
+from residua.study.store import (
+    DAMAGED,
+    PARTS,
+    RECORDS,
+    Claims,
+    Result,
+    Store,
+    hash_of,
+    is_name,
+    own_file,
+    own_folder,
+)
 from residua.text import differences, from_json
 
 # Files beside the cells: what the study is, which key each of its cells has, and where the run is.
@@ -203,10 +214,23 @@ def compact(record: Record) -> Record:
     The store of the study has it all.
     """
     record = without_random_outputs(record)
-    arrays = {
-        name: _smaller(name, array) for name, array in record.arrays.items() if not DROPPED.fullmatch(name)
-    }
-    return record.model_copy(update={"arrays": arrays})
+    return record.model_copy(update={"arrays": _compact_arrays(record.arrays)})
+
+
+def compact_cell(result: Result, arrays: Mapping[str, np.ndarray]) -> tuple[Result, dict[str, np.ndarray]]:
+    """The same cell, under its key, with the arrays that compact records need; these records stay the same to the bit."""
+    label = (result.inputs.get("measure") or {}).get("label")
+    values, named = dict(result.values), {f"{label}.{name}": array for name, array in arrays.items()}
+    if RANDOM in named:
+        values["values"] = values["values"] | {"ZRF": zrf(named[SAID], named.pop(RANDOM))}
+    less = {name.removeprefix(f"{label}."): array for name, array in _compact_arrays(named).items()}
+    if arrays:
+        values["compact"] = True  # not for verdicts: see whole_records
+    return result.model_copy(update={"values": values, "arrays": None}), less
+
+
+def _compact_arrays(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: _smaller(name, array) for name, array in arrays.items() if not DROPPED.fullmatch(name)}
 
 
 def without_random_outputs(record: Record) -> Record:
@@ -250,5 +274,7 @@ def _terms(terms: np.ndarray, samples: bool) -> np.ndarray:
     kept = np.broadcast_to(means, exact.shape).astype(np.float32)
     if samples and terms.ndim == 4:
         steps = np.round(exact[0] * STEPS) / STEPS
+        if np.ptp(exact[0] - steps, axis=-1).max(initial=0) < 1e-5:  # compact already, as in a committed cell
+            return terms
         kept[0] = steps + (means[0] - steps.mean(axis=-1, keepdims=True))
     return kept

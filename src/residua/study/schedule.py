@@ -536,6 +536,12 @@ def found(study: Study, out: str | Path, device: str = "cpu") -> Run:
 def whole_records(study: Study, out: str | Path, device: str = "cpu") -> list[Record]:
     """The records of finished rows, with everything that the store has, also where the study keeps less."""
     run = found(study, out, device)
+    less = [result.name for result in run.results.values() if result.values.get("compact")]
+    if less:
+        raise InputError(
+            f"{out} has only compact readings of {less[0]} and {len(less) - 1} others, which verdicts cannot rest on; "
+            "run the study into an empty folder by `residua study run`, which measures them"
+        )
     finished = [row for row in study.rows if all(cell in run.results for cell in row.cells)]
     return [row.record(run, study.scale) for row in finished]
 
