@@ -1,4 +1,4 @@
-"""Roles of models, in an audit (unlearned, original, reference, reference2, ..., random) and in a study."""
+"""Roles of models, in an audit (unlearned, original, start, reference, reference2, ..., random) and in a study."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal
 
-ROLES = ("unlearned", "original", "reference", "random")
+ROLES = ("unlearned", "original", "start", "reference", "random")
 
 
 # The part of a model in a study: Original, references and Random are compared with, controls have a known truth.

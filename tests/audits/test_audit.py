@@ -66,6 +66,15 @@ def test_the_controls_get_their_words(look, name, word):
     assert found.report.tests["outputs"].closer_to(0.05) is not None
 
 
+def test_a_start_that_never_saw_the_data_lies_near_zero_and_has_no_vote(look, truths):
+    found, without = look("hd", init=truths["retrain"]), look("hd")
+    assert found.report.start.value == pytest.approx(look("retrain").idi.value, abs=1e-9)
+    assert abs(found.report.start.value) < 0.1
+    assert set(found.metrics) == set(without.metrics)
+    assert found.report.findings == without.report.findings
+    assert f"started from are at {found.report.start.value:.2f}" in found.sentence
+
+
 def test_hd_is_shallow_because_its_encoder_is_originals(look):
     found = look("hd")
     assert found.idi.value == 1

@@ -215,8 +215,21 @@ def test_proxies_start_where_original_did(place, capsys, monkeypatch):
     capsys.readouterr()
     assert main(["verify", "audit", "--rerun"]) == 0
     assert hardly_moved(capsys.readouterr().out)
-    assert audit("hd", *given) == 3
-    assert "--init is where proxies start again" in capsys.readouterr().err
+
+
+def test_the_start_of_training_is_a_third_anchor(place, capsys):
+    """1 where it is Original; and whoever measures again needs nothing but the report."""
+    assert audit("hd", "--init", "original.safetensors", "--out", "audit") == 1
+    report = AuditReport.model_validate_json((place / "audit/report.json").read_text())
+    assert report.start.value == 1
+    assert "started from are at 1.00" in (place / "audit/report.md").read_text()
+    page = (place / "audit/report.html").read_text()
+    assert "The start of training is at 1.00." in page
+    assert "the cross the start of training" in page
+    assert list(Record.read(place / "audit/records/start.json").readings) == ["information"]
+    capsys.readouterr()
+    assert main(["verify", "audit", "--rerun"]) == 0
+    assert hardly_moved(capsys.readouterr().out)
 
 
 def test_saved_outputs_are_audited_without_data(place, truths, stripes, capsys):

@@ -65,7 +65,8 @@ def file_hashes(words: Mapping[str, str]) -> dict[str, str]:
 def as_kwargs(models: Mapping[str, Any]) -> dict[str, Any]:
     """Models by role as `audit` and `rerun` take them: the references in one list."""
     references = [models[role] for role in references_in(models)]
-    others = {role: model for role, model in models.items() if role in ("original", "unlearned")}
+    names = {"original": "original", "unlearned": "unlearned", "start": "init"}
+    others = {names[role]: model for role, model in models.items() if role in names}
     return others | ({"reference": references} if references else {})
 
 

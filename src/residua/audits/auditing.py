@@ -15,13 +15,22 @@ import torch
 from residua.audits.pages import THUMBNAILS, write_page, write_thumbnails
 from residua.audits.saved import Saved, SavedFeatures, SavedOutputs, as_saved, records_of_saved
 from residua.compare import IDI, Rules
-from residua.compare.verdicts import EXTRA_READINGS, VERDICT_READINGS, Against, Word
+from residua.compare.verdicts import EXTRA_READINGS, START_READINGS, VERDICT_READINGS, Against, Word
 from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.files import check_place, write_atomically
 from residua.measure import MEASURES, InformationCurve, Measure, Moved, Perturbed
 from residua.measure.measuring import measured
-from residua.models.classifier import Classifier, check_redrawn, weights_digest
+from residua.models.checkpoint import Checkpoint
+from residua.models.classifier import (
+    Classifier,
+    check_redrawn,
+    clone,
+    remember_start,
+    restart,
+    weights_digest,
+)
+from residua.models.foreign.opening import started
 from residua.progress import about, tell
 from residua.record import ProxyFacts, Record, TaskFacts, describe
 from residua.report.audit import AuditReport, audit_report
@@ -97,6 +106,25 @@ def draw_random(original: Classifier, task: ForgetTask, seed: int) -> Classifier
         return Random()(original, task)
 
 
+def draw_start(original: Classifier, init: Checkpoint, seed: int, trust: bool = False) -> Classifier:
+    """Original's network as its training began, which Original then remembers; what the file has no weights for is drawn."""
+    with seeded(seed):
+        return restart(clone(started(original, init, trust)))
+
+
+def starting_at(original: Classifier, init: Classifier) -> Classifier:
+    """Original, whose retrainings begin at `init`; unchanged where it remembers its start."""
+    if any("residua_start" in part.__dict__ for part in original.modules()):
+        return original
+    own = original.state_dict()
+    fitting = {
+        name: tensor
+        for name, tensor in init.state_dict().items()
+        if name in own and own[name].shape == tensor.shape
+    }
+    return remember_start(clone(original), fitting)
+
+
 def read_models(
     models: Mapping[str, Classifier],
     task: ForgetTask,
@@ -114,7 +142,8 @@ def read_models(
 ) -> dict[str, Record]:
     """A record of each model.
 
-    The verdict rests on what is `needed`: if a model refuses one of these, the audit is refused. Those of `beside`
+    The verdict rests on what is `needed`: if a model refuses one of these, the audit is refused. Of the start only its
+    curve is read. Those of `beside`
     that come when no time is `left` (seconds) are recorded as refused, `late_because` of this. `proxy` says how the reference
     was trained, if it was. Models that have a record in `kept` are not measured again, and `kept` gets what was measured here.
     `files` are the hashes of the files that models were read from, by role.
@@ -129,7 +158,7 @@ def read_models(
         record = measured(
             model,
             task,
-            needed,
+            [each for each in needed if role != "start" or each.label in START_READINGS],
             name=role,
             method={
                 "label": role.capitalize(),
@@ -147,7 +176,7 @@ def read_models(
     for measure in beside:
         late = left is not None and time.perf_counter() - start > left
         for role, model in models.items():
-            if measure.label in before.get(role, ()):
+            if role == "start" or measure.label in before.get(role, ()):
                 continue
             if late:
                 records[role] = records[role].with_reading(measure, None, 0.0, late_because)
@@ -232,6 +261,8 @@ class Auditor:
             differ; five are recommended. `"proxy:0.15"` trains one on that fraction of the retained data,
             `"proxy:0.15x3"` three. None leaves Original and a network with random weights to compare with.
         task: The data and the forget set; needed for models, not for what was saved of them.
+        init: The pretrained model that Original's training started from: its IDI is shown as a third anchor, and proxies
+            start from it.
         rules: The lines that the verdict draws; `Rules()` by default.
         curve: The measurement of the inside; `InformationCurve()` by default.
         measures: Measures beside those that the verdict rests on.
@@ -251,6 +282,7 @@ class Auditor:
         original: Model,
         reference: Model | Sequence[Model] | str | None = None,
         task: ForgetTask | None = None,
+        init: Classifier | None = None,
         rules: Rules | None = None,
         curve: InformationCurve | None = None,
         measures: Sequence[Measure] = EXTRA_MEASURES,
@@ -267,6 +299,7 @@ class Auditor:
             raise InputError("a plan fixes the data of an audit; leave out the plan or the precision")
         self.precision = precision
         self.original, self.reference, self.task, self.rules = original, reference, task, rules or Rules()
+        self.init = init
         self.measures, self.pretraining, self.seed, self.budget = (
             by_auditor(measures, seed),
             pretraining,
@@ -367,7 +400,7 @@ class Auditor:
                 _check_plan(self.plan, original=self.original, reference=self.reference, task=self.task,
                             rules=self.rules, curve=self.curve, measures=self.measures, seed=self.seed)  # fmt: skip
             self._baseline = _with_baseline(
-                self._fixed, self.reference, self.task, self.pretraining, self.seed
+                self._fixed, self.reference, self.task, self.pretraining, self.seed, self.init
             )
         return self.task, *self._baseline
 
@@ -392,7 +425,7 @@ def audit(
         reference: A model retrained without the forget set, a list of them, or a word, as in `Auditor`.
         task: The data and the forget set; needed for models, not for what was saved of them.
         typed: Names, dates and files as typed by people, kept in the report and taken on trust.
-        **settings: The other arguments of `Auditor`: rules, curve, measures, seed, budget, plan, ...
+        **settings: The other arguments of `Auditor`: init, rules, curve, measures, seed, budget, plan, ...
     """
     auditor = Auditor(original=original, reference=reference, task=task, **settings)
     return auditor.audit(unlearned, typed=typed)
@@ -404,12 +437,17 @@ def _with_baseline(
     task: ForgetTask,
     pretraining: Pretraining,
     seed: int,
+    init: Classifier | None,
 ) -> tuple[dict[str, Classifier], ProxyFacts | None]:
-    """The models with the proxies that are trained here, or the random network that is drawn without a reference."""
+    """The models with the start, and the proxies that are trained here, or the random network that is drawn without a
+    reference."""
     against, fraction, number = kind_of_reference(reference)
     ours = cast(dict[str, Classifier], dict(models))
+    if init is not None:
+        ours["start"] = init
     if against == "proxy":
-        ours |= train_proxies(ours["original"], task, fraction, pretraining, seed, number)
+        before = ours["original"] if init is None else starting_at(ours["original"], init)
+        ours |= train_proxies(before, task, fraction, pretraining, seed, number)
         return ours, ProxyFacts(share=fraction, fields=asdict(pretraining))
     if against == "none":
         ours["random"] = draw_random(ours["original"], task, seed)

@@ -11,7 +11,7 @@ from typing import Any, cast, get_type_hints
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from residua.audits.auditing import draw_random, read_models, train_proxies
+from residua.audits.auditing import draw_random, read_models, starting_at, train_proxies
 from residua.audits.saved import Saved, as_saved, records_of_saved
 from residua.audits.verifying import SAME_MACHINE, TOLERANCE, read_records, read_report, verify
 from residua.compare import IDI
@@ -50,6 +50,7 @@ def rerun(
     original: object,
     unlearned: object,
     reference: object = None,
+    init: object = None,
     task: ForgetTask | None = None,
     tolerance: float | None = None,
     files: Mapping[str, str] | None = None,
@@ -65,6 +66,7 @@ def rerun(
         original: The model before unlearning, or what was saved of it.
         unlearned: The audited model, or what was saved of it.
         reference: The reference, or a list of them.
+        init: The model that Original's training started from, if the audit had one.
         task: The data and the forget set; needed for models.
         tolerance: A reading x may be `tolerance` * max(1, |x|) away, an array as far in the mean. By default 0.0001
             where software and kind of processor are the records', and 0.02 elsewhere and on a GPU.
@@ -76,14 +78,13 @@ def rerun(
         return Rerun(None, 0, {}, False, unsound)
     report = read_report(folder)
     records = read_records(folder, report)
-    models = _models(records, {"original": original, "unlearned": unlearned} | _references(reference))
+    models = _models(records, original=original, unlearned=unlearned, start=init, **_references(reference))
     notes: list[str] = []
     here = records["unlearned"].software == software()
     if tolerance is None:
         tolerance = SAME_MACHINE if here and "gpu" not in software() else TOLERANCE
     if not tolerance >= 0:
         raise InputError(f"tolerance is {tolerance}, expected 0 or more")
-    left_out = [] if report.tier == "weights" else _left_out(models, records)
     remeasured = _measured_again(models, records, report.tier == "weights", task, notes)
     if unread := [role for role in models if records[role].method.file and role not in (files or {})]:
         notes.append(
@@ -91,9 +92,8 @@ def rerun(
         )
     again = audit_report(remeasured, rules=report.rules)
     moved, found, n = _compare(records, remeasured, tolerance)
-    found += (
-        left_out + _other_files(models, records, files or {}) + array_moves(records, remeasured, tolerance)
-    )
+    found += [] if report.tier == "weights" else _left_out(models, records)
+    found += _other_files(models, records, files or {}) + array_moves(records, remeasured, tolerance)
     found += _index_moves(report.idi, again.idi, tolerance)
     equal = not moved and not found and all(same_arrays(records[role], remeasured[role]) for role in records)
     if again.verdict != report.verdict:
@@ -145,10 +145,10 @@ def _measured_again(
     return _measure(cast(dict[str, Classifier], dict(models)), records, task, notes)
 
 
-def _models(records: Mapping[str, Record], given: Mapping[str, object]) -> dict[str, object]:
+def _models(records: Mapping[str, Record], **given: object) -> dict[str, object]:
     """The models that were given, if they are those of the records."""
     models = {role: model for role, model in given.items() if model is not None}
-    compared = ("original", "unlearned", *references_in(records))
+    compared = ("original", "unlearned", *({"start"} & set(records)), *references_in(records))
     needed = [role for role in compared if records[role].method.proxy is None]
     if set(models) != set(needed):
         raise InputError(f"this audit is of {' and '.join(needed)}; give these models and no other")
@@ -219,7 +219,8 @@ def _measure(
     made: list[str] = []
     if proxy is not None:
         made = references_in(records)
-        models |= train_proxies(models["original"], task, share, training, seed, len(made))
+        before = starting_at(models["original"], models["start"]) if "start" in models else models["original"]
+        models |= train_proxies(before, task, share, training, seed, len(made))
     elif "random" in records:
         made = ["random"]
         models["random"] = draw_random(models["original"], task, seed)

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from residua.audits.pages import PAGE, read_thumbnails
 from residua.compare import curve_of
-from residua.compare.verdicts import VERDICT_READINGS
+from residua.compare.verdicts import START_READINGS, VERDICT_READINGS
 from residua.errors import InputError, first_line, printable
 from residua.files import read_text
 from residua.record import Record
@@ -90,7 +90,7 @@ def lacking_evidence(records: Mapping[str, Record]) -> list[str]:
         for kind in record.method.saved or ("weights",):
             lacking += [
                 f"the record of {role} has no reading of {label}, which the verdict rests on and {kind} always give"
-                for label in VERDICT_READINGS.get(kind, ())
+                for label in (START_READINGS if role == "start" else VERDICT_READINGS.get(kind, ()))
                 if label not in record.readings
             ]
     return lacking

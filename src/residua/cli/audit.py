@@ -26,7 +26,6 @@ from residua.measure.structure import canonical_form
 from residua.models.checkpoint import Checkpoint, save
 from residua.models.classifier import Classifier
 from residua.models.foreign.fitting import starting_weights
-from residua.models.foreign.opening import started
 from residua.report.junit import junit as junit_xml
 from residua.report.plan import Plan
 from residua.text import seconds_of
@@ -206,7 +205,7 @@ def audit(
     curve = dataclasses.replace(InformationCurve(), **fields)
     measures = (*auditing.EXTRA_MEASURES, *((Stress(),) if stress else ()), *((Embedding(),) if tsne else ()))
     references = arguments.references_by_role(reference or ["none"])
-    init = _start(init, original, references["reference"])
+    init = None if init is None else str(starting_weights(init, Path(original).parent))
     opened = functools.partial(
         _opened, data=data, forget=forget, device=device, network=network, cuts=cuts, trust=trust
     )
@@ -228,7 +227,7 @@ def audit(
         given["reference"] = words.pop("reference")
     if outputs or features:
         idle = {"network": network, "cuts": cuts, "trust": trust, "budget": budget, "device": device, "stress": stress,
-                "plan": plan, "thumbnails": thumbnails, "tsne": tsne, "release": release, "precision": precision}  # fmt: skip
+                "plan": plan, "thumbnails": thumbnails, "tsne": tsne, "release": release, "precision": precision, "init": init}  # fmt: skip
         idle |= {CRITIC.get(name, name): value for name, value in fields.items()}
         models: dict[str, Any] = dict(_saved(words, outputs, features, data or forget, idle))
         hashes = arguments.file_hashes(words)
@@ -236,9 +235,10 @@ def audit(
         task, models, hashes = opened(words)
         _introduce(task, models["original"])
         audited = _released(release, models, task, opened, hashes) if release else audited
-        if given.get("reference", "none") != "none":
-            given["pretraining"] = _training_of_proxies(scale, task, models["original"], init, trust)
+        models |= _started(init, models["original"], seed, trust, hashes)
         given |= {"task": task, "curve": curve, "measures": measures}
+        if given.get("reference", "none") != "none":
+            given["pretraining"] = _training_of_proxies(scale, task, models["original"])
     fixed = {role: model for role, model in models.items() if role not in audited}
     auditor = auditing.Auditor(**given | arguments.as_kwargs(fixed))
     auditor.check(*(models[role] for role in audited))
@@ -286,8 +286,10 @@ def _steps(given: Mapping[str, Any], fixed: Mapping[str, Any]) -> list[str]:
     """The stages of an audit of weights in their order, as it reports them."""
     if "curve" not in given:
         return []
-    roles, first = ("unlearned", *fixed), (given["curve"], *auditing.VERDICT_MEASURES)
+    roles = ("unlearned", *(role for role in fixed if role != "start"))
+    first = (given["curve"], *auditing.VERDICT_MEASURES)
     needed = [f"{role}: {each.label}" for role in roles for each in first]
+    needed += [f"start: {given['curve'].label}"] * ("start" in fixed)
     return needed + [f"{role}: {each.label}" for each in given["measures"] for role in roles]
 
 
@@ -363,23 +365,18 @@ def _opened(
     return task, models, hashes
 
 
-def _start(init: str | None, original: str, reference: str) -> str | None:
-    """The file of starting weights that --init means, which only proxies start from."""
+def _started(
+    init: str | None, original: Classifier, seed: int, trust: bool, hashes: dict[str, str]
+) -> dict[str, Classifier]:
+    """The model that Original's training started from, by its role, where its file was given."""
     if init is None:
-        return None
-    if not reference.startswith("proxy:"):
-        raise InputError(
-            "--init is where proxies start again; give --reference proxy:0.15x5, or leave it out"
-        )
-    return str(starting_weights(init, Path(original).parent))
+        return {}
+    file = Checkpoint(init)
+    hashes["start"] = file.sha256
+    return {"start": auditing.draw_start(original, file, seed, trust)}
 
 
-def _training_of_proxies(
-    scale: Scale, task: ForgetTask, original: Classifier, init: str | None, trust: bool
-) -> Pretraining:
-    """The training of proxies, which start where Original did."""
-    if init:
-        started(original, init, trust)
+def _training_of_proxies(scale: Scale, task: ForgetTask, original: Classifier) -> Pretraining:
     return pretraining(scale, task.dataset, str(original.architecture.get("network", "")))
 
 

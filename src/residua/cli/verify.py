@@ -152,12 +152,12 @@ def _of_page(folder: Path) -> list[str]:
 
 def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float | None) -> Rerun:
     """Arguments of the audit, their present places, and arguments given now."""
+    from residua.audits.auditing import draw_start
     from residua.audits.rerunning import check_model, check_task
     from residua.audits.rerunning import rerun as run_rerun
     from residua.audits.saved import read_saved
     from residua.cli.inputs import announce, choose_device, load_for, open_task
     from residua.models.checkpoint import Checkpoint
-    from residua.models.foreign.opening import started
 
     report = read_report(folder)
     records = read_records(folder, report)
@@ -167,7 +167,9 @@ def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float | 
     )
     references = references_in(records) if report.against == "model" else []
     roles = ["original", "unlearned", *references]
-    needed = roles if report.tier != "weights" else [*roles, "data", "forget", *({"init"} & set(then))]
+    needed = (
+        roles if report.tier != "weights" else [*roles, "data", "forget", *["init"] * ("start" in records)]
+    )
     _refuse_strange(typed, needed, len(references))
     missing = [name for name in needed if name not in typed and name not in then]
     if missing:
@@ -200,8 +202,9 @@ def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float | 
         cuts, file = typed.get("cuts", then.get("cuts")), Checkpoint(words[role])
         models[role], hashes[role] = load_for(task, file, where, network, cuts, trust), file.sha256
         check_model(records[role], models[role], words[role])
-    if "init" in words:  # where the proxies started
-        started(models["original"], words["init"], trust)
+    if "init" in words:
+        file, seed = Checkpoint(words["init"]), records["unlearned"].seeds.get("audit", 0)
+        models["start"], hashes["start"] = draw_start(models["original"], file, seed, trust), file.sha256
     announce(where)
     with work():
         return run_rerun(folder, **as_kwargs(models), task=task, tolerance=tolerance, files=hashes)

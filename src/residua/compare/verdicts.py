@@ -37,6 +37,8 @@ VERDICT_READINGS = {
     "features": ("information",),
     "outputs": ("accuracy", "outputs"),
 }
+# Readings of the weights that Original started from, which has no vote.
+START_READINGS = ("information",)
 # Readings beside the verdict of models whose weights are there; what is lacking is named.
 EXTRA_READINGS = ("structure", "moved", "class-accuracy", "mia", "log-odds", "weights", "recovery", "probe")
 # Tolerated distance of IDI from 0, where nothing else is declared: half of the way to Original where one reference

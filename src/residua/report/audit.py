@@ -118,6 +118,7 @@ class AuditReport(_Frozen):
     witnesses: list[Witness] = Field(default_factory=list)
     caveats: list[Caveat] = Field(default_factory=list)
     excess: Excess | None = None
+    start: IDI | None = None
     curves: dict[str, CurvePart] = Field(default_factory=dict)
     residue: ResiduePart | None = None
     loss: Loss | None
@@ -163,19 +164,14 @@ def audit_report(
     _refuse_tainted(read, task, rules)
     inside, tests = find_inside(read, task, rules), find_tests(read)
     loss, like = find_loss(read, task, against), find_likeness(read, task, rules)
-    seen, caveats = find_witnesses(read, task), find_caveats(read, task, rules, inside)
+    seen, start = find_witnesses(read, task), find_start(read, task, rules)
+    caveats = [*find_caveats(read, task, rules, inside), *_start_caveats(start)]
     outputs = forget_side(read, task) if against == "none" else tests.get("outputs")
     result = verdict(
         inside=inside, outputs=outputs, loss=loss, likeness=like, witnesses=seen, caveats=caveats, against=against,
         rules=rules, canonical=_canonical(read),
     )  # fmt: skip
-    others = {role: read[role] for role in ("original", "reference") if role in read}
-    all_metrics = {
-        role: metrics(readings, **others, index=index_of(role, inside)) for role, readings in read.items()
-    }
-    for role, found in _offline(read).items():
-        both = all_metrics[role]
-        all_metrics[role] = Reading({**both.values, **found.values}, notes={**both.notes, **found.notes})
+    all_metrics = _metrics(read, inside)
     return AuditReport(
         verdict=result.word,
         findings=result.findings,
@@ -190,6 +186,7 @@ def audit_report(
         witnesses=seen,
         caveats=caveats,
         excess=find_excess(read, task),
+        start=start,
         curves=curve_parts(read),
         residue=find_residue(read, task, None if inside is None else inside.idi),
         loss=loss,
@@ -409,6 +406,20 @@ def _canonical(read: Readings) -> bool:
     return reading is not None and bool(reading.arrays["canonical"][0])
 
 
+def _metrics(read: Readings, found: Inside | None) -> dict[str, Reading]:
+    """The metrics of each model; of the start nothing is known but its curve."""
+    others = {role: read[role] for role in ("original", "reference") if role in read}
+    made = {
+        role: metrics(readings, **others, index=index_of(role, found))
+        for role, readings in read.items()
+        if role != "start"
+    }
+    for role, attacks in _offline(read).items():
+        both = made[role]
+        made[role] = Reading({**both.values, **attacks.values}, notes={**both.notes, **attacks.notes})
+    return made
+
+
 def _offline(read: Readings) -> dict[str, Reading]:
     """Offline attacks by the references on the unlearned model and on Original, where all have log-odds."""
     zeros = references_in(read)
@@ -592,6 +603,24 @@ def find_caveats(read: Readings, task: TaskFacts, rules: Rules, found: Inside | 
             if not np.array_equal(each.arrays["digest"], before.arrays["digest"])
         ]
     return named
+
+
+def find_start(read: Readings, task: TaskFacts, rules: Rules) -> IDI | None:
+    """The IDI of the weights that Original's training started from: a third anchor, where they were given."""
+    found = find_inside({**read, "unlearned": read["start"]}, task, rules) if "start" in read else None
+    return None if found is None else found.idi
+
+
+def _start_caveats(start: IDI | None) -> list[Caveat]:
+    """The place of the weights that Original's training started from, which has no vote."""
+    if start is None or start.value is None or start.interval is None:
+        return []
+    low, high = start.interval
+    return [
+        Caveat(
+            f"The weights that Original's training started from are at {start.value:.2f} ({low:.2f} to {high:.2f})"
+        )
+    ]
 
 
 def _knowing_references(read: Readings) -> list[Caveat]:

@@ -243,7 +243,11 @@ def provenance(report: AuditReport) -> list[tuple[str, str]]:
         *(
             (
                 f"{role_name(role)} model",
-                _model(typed.get(role), report.files.get(role), report.models.get(role)),
+                _model(
+                    typed.get("init" if role == "start" else role),
+                    report.files.get(role),
+                    report.models.get(role),
+                ),
             )
             for role in roles_in(report.records)
         ),

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import nn
 
 import residua as rs
 from residua.models.classifier import clone, reinitialise, restart
@@ -52,6 +53,18 @@ def test_retrain_and_eu_start_where_original_did_though_original_was_saved_and_l
     assert torch.equal(
         last.blocks[1][0].conv1.weight, net.blocks[1][0].conv1.weight
     )  # not among the last three
+
+
+def test_an_adopted_network_starts_from_a_file_under_its_owners_names(tmp_path):
+    def theirs(classes):
+        layers = nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+        return nn.Sequential(*layers, nn.Linear(4, classes))
+
+    with rs.seeded(0):
+        before, start = theirs(4), theirs(9)
+    torch.save(start.state_dict(), tmp_path / "start.pth")
+    again = restart(clone(started(rs.adopt(before), tmp_path / "start.pth")))
+    assert all(same(again.after(0), rs.adopt(start).after(0)))
 
 
 def test_libraries_fetch_weights_by_name_once(monkeypatch, tmp_path):

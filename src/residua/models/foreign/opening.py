@@ -251,12 +251,14 @@ def begin(model: Classifier, start: str | Path | Checkpoint, trust: bool = False
 
 
 def started(model: Classifier, start: str | Path | Checkpoint, trust: bool = False) -> Classifier:
-    """`model`, one of our networks, which remembers that its training began with the weights of this file."""
+    """`model`, which remembers that its training began with the weights of this file."""
     taken, _ = _fitting(start, trust, model, _renaming(model))
     return remember_start(model, taken)
 
 
 def _renaming(model: Classifier) -> Renaming:
+    if own := getattr(model, "own_names", {}):  # of an adopted network
+        return lambda weights: {ours: weights[theirs] for ours, theirs in own.items() if theirs in weights}
     network = str(model.architecture.get("network", ""))
     return _vit_weights if network == "vit" else _resnet(network)
 

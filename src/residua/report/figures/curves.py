@@ -18,8 +18,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Intervals stand a little beside their block, so that those of several models can be told apart.
-OFFSETS = {"unlearned": 0.035, "original": -0.035, "reference": 0.0, "random": 0.0}
-KINDS = {"unlearned": ("-", "o"), "original": ("-", "s"), "reference": ("-", "v"), "random": (":", "D")}
+OFFSETS = {"unlearned": 0.035, "original": -0.035, "reference": 0.0, "random": 0.0, "start": 0.0}
+KINDS = {
+    "unlearned": ("-", "o"),
+    "original": ("-", "s"),
+    "reference": ("-", "v"),
+    "random": (":", "D"),
+    "start": (":", "P"),
+}
 
 
 def curves_figure(curves: Mapping[str, CurvePart], width: float = 430, height: float = 280) -> Figure:
@@ -152,7 +158,15 @@ def idi_line(report: AuditReport, width: float = 700) -> Figure:
     known = known_methods(report)
     figure, axes = canvas(width, HEIGHT + (MORE if known else 0))
     low, high = index.interval or (index.value, index.value)
-    places = [0.0, 1.0, low, high, *(known.methods.values() if known else ()), *_references(report)]
+    places = [
+        0.0,
+        1.0,
+        low,
+        high,
+        *(known.methods.values() if known else ()),
+        *_references(report),
+        *_start(report),
+    ]
     left, right = min(places), max(places)
     pad = 0.07 * (right - left)
     axes.set(
@@ -170,6 +184,7 @@ def idi_line(report: AuditReport, width: float = 700) -> Figure:
         axes.fill_between(band, -0.2, 0.2, color=COLOURS["reference"], alpha=0.13, lw=0)
     zeros = _references(report) or [0.0]
     own = "random" if report.against == "none" else "reference"
+    axes.plot(_start(report), [0] * len(_start(report)), MARKERS["start"], color=COLOURS["start"], ms=9)
     axes.plot(zeros, [0] * len(zeros), MARKERS["reference"], color=COLOURS[own], ms=20, mew=2.4)
     axes.plot([1, 1], [0, -0.36], color=COLOURS["original"], lw=1.2)
     axes.plot([1], [-0.36], MARKERS["original"], color=COLOURS["original"], ms=9)
@@ -226,10 +241,16 @@ def idi_line_text(report: AuditReport) -> str:
     marked = f" References are at {', '.join(f'{each:.2f}' for each in ticks)}." if len(ticks) > 1 else ""
     known = known_methods(report)
     below = f" {known.sentence}" if known else ""
+    began = "".join(f" The start of training is at {each:.2f}." for each in _start(report))
     return (
         f"A line from 0, what {a_reference(report)} knows, to 1, what the model knew before. This model is at {index.value:.2f}, "
-        f"with the interval {low:.2f} to {high:.2f}.{marked}{below}"
+        f"with the interval {low:.2f} to {high:.2f}.{marked}{began}{below}"
     )
+
+
+def _start(report: AuditReport) -> list[float]:
+    """The IDI of the weights that Original's training started from, where they were given."""
+    return [] if report.start is None or report.start.value is None else [report.start.value]
 
 
 def _references(report: AuditReport) -> list[float]:

@@ -28,13 +28,14 @@ COLOURS = {
     "original": "#3d4451",
     "reference": "#0072b2",
     "random": "#8a5fb5",
+    "start": "#8c6d1f",
     "other": "#009e73",
     "s1": "#d55e01", "s2": "#0072b3", "s3": "#009e74", "s4": "#cc79a7", "s5": "#b8860b", "s6": "#56b4e9",
     "s7": "#7f3c8d", "s8": "#a14a2a",
 }  # fmt: skip
 SERIES = ("s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8")
 DASHES = ("-", "--", "-.", ":")
-MARKERS = {"unlearned": "o", "original": "s", "reference": "|", "random": "D", "other": "^"}
+MARKERS = {"unlearned": "o", "original": "s", "reference": "|", "random": "D", "start": "P", "other": "^"}
 _NAMES = {colour: name for name, colour in COLOURS.items()}
 LONGEST = 22
 
@@ -154,6 +155,6 @@ def variables(scheme: Mapping[str, str] | None = None) -> str:
 # Lighter on dark paper, with the same hues.
 DARK = {
     "ink": "#e9edf1", "muted": "#a3adb8", "faint": "#39424d", "paper": "#14181d", "unlearned": "#ff9248",
-    "original": "#c3cad3", "reference": "#5cb8f0", "random": "#c39bea", "other": "#3fd1a5", "s1": "#ff9248",
+    "original": "#c3cad3", "reference": "#5cb8f0", "random": "#c39bea", "start": "#d9b65c", "other": "#3fd1a5", "s1": "#ff9248",
     "s2": "#5cb8f0", "s3": "#3fd1a5", "s4": "#f0a6cf", "s5": "#e6be5a", "s6": "#9bdcff", "s7": "#d9a3e6", "s8": "#f0a58a",
 }  # fmt: skip
