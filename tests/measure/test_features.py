@@ -64,7 +64,7 @@ def test_a_curve_of_recomputed_features_is_that_of_kept_ones(net, task, monkeypa
 
 
 def test_vectors_without_room_are_refused_before_the_pass(net, data, monkeypatch):
-    monkeypatch.setattr(_outputs, "observe", lambda *_: pytest.fail("a pass was begun"))
+    monkeypatch.setattr(_outputs, "_passed", lambda *_: pytest.fail("a pass was begun"))
     with pytest.raises(rs.InputError, match=r"no room for .* bytes of features of block 5; set TMPDIR"):
         features(net, data.train, [5], memory=0, disk=0)
 

@@ -355,7 +355,9 @@ class Auditor:
         read = {"unlearned": cast(Classifier, unlearned)} | fixed
         for model in read.values() if self.curve.family in ("stack", "network") else ():
             check_redrawn(model.after(0))
-        for part, share in self._looks(len(task.retain)):
+        for part, share in ((1.0, 1.0),) if self.precision is None else LOOKS:
+            if part < 1 and part * len(task.retain) < FEWEST_RETAINED:
+                continue  # a look that is left out leaves its share to nobody
             rules, some = self.rules.spending(share), task.thinned(part)
             if part not in self._settings:
                 self._settings[part] = {"task": TaskFacts(**some.manifest())}
@@ -378,31 +380,37 @@ class Auditor:
             break
         return Audit(audit_report(records, rules=rules, about=about), records)
 
-    def _looks(self, retained: int) -> Sequence[tuple[float, float]]:
-        """The looks of an audit with so many retained samples; what is left out leaves its share to nobody."""
-        if self.precision is None:
-            return ((1.0, 1.0),)
-        return [look for look in LOOKS if look[0] == 1 or look[0] * retained >= FEWEST_RETAINED]
-
     def _enough(self, report: AuditReport) -> bool:
         """True if a look has a verdict, or is as precise as was asked for."""
         low, high = (report.idi and report.idi.interval) or (-math.inf, math.inf)
         return report.verdict != "UNDETERMINED" or high - low <= 2 * (self.precision or 0.0)
 
     def _ready(self) -> tuple[ForgetTask, dict[str, Classifier], ProxyFacts | None]:
-        """The task and the models to compare with; the first call checks the plan and trains proxies."""
+        """The task and the models to compare with, the start among them.
+
+        The first call checks the plan and trains proxies, or draws the random network where there is no reference.
+        """
         if self.task is None:
             raise InputError(
                 "an audit of models needs a task; give task=forget_classes(data, [6]) or the like"
             )
-        if self._baseline is None:
-            if self.plan is not None:
-                _check_plan(self.plan, original=self.original, reference=self.reference, task=self.task,
-                            rules=self.rules, curve=self.curve, measures=self.measures, seed=self.seed)  # fmt: skip
-            self._baseline = _with_baseline(
-                self._fixed, self.reference, self.task, self.pretraining, self.seed, self.init
-            )
-        return self.task, *self._baseline
+        if self._baseline is not None:
+            return self.task, *self._baseline
+        if self.plan is not None:
+            _check_plan(self.plan, original=self.original, reference=self.reference, task=self.task,
+                        rules=self.rules, curve=self.curve, measures=self.measures, seed=self.seed)  # fmt: skip
+        against, fraction, number = kind_of_reference(self.reference)
+        ours, proxy = cast(dict[str, Classifier], dict(self._fixed)), None
+        if self.init is not None:
+            ours["start"] = self.init
+        if against == "proxy":
+            before = ours["original"] if self.init is None else starting_at(ours["original"], self.init)
+            ours |= train_proxies(before, self.task, fraction, self.pretraining, self.seed, number)
+            proxy = ProxyFacts(share=fraction, fields=asdict(self.pretraining))
+        elif against == "none":
+            ours["random"] = draw_random(ours["original"], self.task, self.seed)
+        self._baseline = ours, proxy
+        return self.task, ours, proxy
 
 
 def audit(
@@ -429,29 +437,6 @@ def audit(
     """
     auditor = Auditor(original=original, reference=reference, task=task, **settings)
     return auditor.audit(unlearned, typed=typed)
-
-
-def _with_baseline(
-    models: Mapping[str, Model],
-    reference: Model | Sequence[Model] | str | None,
-    task: ForgetTask,
-    pretraining: Pretraining,
-    seed: int,
-    init: Classifier | None,
-) -> tuple[dict[str, Classifier], ProxyFacts | None]:
-    """The models with the start, and the proxies that are trained here, or the random network that is drawn without a
-    reference."""
-    against, fraction, number = kind_of_reference(reference)
-    ours = cast(dict[str, Classifier], dict(models))
-    if init is not None:
-        ours["start"] = init
-    if against == "proxy":
-        before = ours["original"] if init is None else starting_at(ours["original"], init)
-        ours |= train_proxies(before, task, fraction, pretraining, seed, number)
-        return ours, ProxyFacts(share=fraction, fields=asdict(pretraining))
-    if against == "none":
-        ours["random"] = draw_random(ours["original"], task, seed)
-    return ours, None
 
 
 def assert_forgot(**given: Any) -> Audit:

@@ -74,7 +74,8 @@ def identity(model: nn.Module, *, layout: bool = True) -> Hashable | None:
     something whose content cannot be described, or a hook: such a model is never remembered. The `layout` of the
     tensors decides which kernels run, and so the last digits; without it, equal values are enough.
     """
-    parts = structure(model)
+    modules = model.named_modules(remove_duplicate=False)
+    parts = tuple((name, type(module), _settings(module)) for name, module in modules)
     if any(settings is None for *_, settings in parts):
         return None
     sha = hashlib.sha256()
@@ -91,13 +92,8 @@ def identity(model: nn.Module, *, layout: bool = True) -> Hashable | None:
     return parts, sha.hexdigest()
 
 
-def structure(model: nn.Module) -> tuple[tuple[str, type, Hashable | None], ...]:
-    """Each module's name, class and plain attributes; None for attributes whose content cannot be described."""
-    modules = model.named_modules(remove_duplicate=False)
-    return tuple((name, type(module), _settings(module)) for name, module in modules)
-
-
 def _settings(module: nn.Module) -> Hashable | None:
+    """The plain attributes; None for one whose content cannot be described, or a hook."""
     contents: list[Hashable] = []
     for name, value in sorted(vars(module).items()):
         if name in NO_PART_OF_IT:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +15,7 @@ from residua.data.split import Split
 from residua.device import Precision, autocast, memory_budget
 from residua.errors import InputError
 from residua.measure._memo import Memo, identity
-from residua.models.classifier import Classifier
+from residua.models.classifier import Classifier, evaluated
 
 # Samples of one forward pass. On a processor those whose maps stay in its caches: a ResNet-18 of width 16 passes a third
 # more images of 32 x 32 a second in batches of 64 than of 500.
@@ -32,10 +32,6 @@ class Pass:
 
     logits: Tensor
     features: dict[int, Tensor]
-
-    @property
-    def size(self) -> int:
-        return sum(t.numel() * t.element_size() for t in (self.logits, *self.features.values()))
 
 
 See = Callable[[int, Tensor], None]
@@ -77,39 +73,30 @@ def pooled(
     return {block: features[block].clone() if some is None else features[block][some] for block in wanted}
 
 
-def observe(model: Classifier, split: Split, see: See) -> None:
-    """A forward pass that shows each block's whole output to `see`, batch by batch, the last block's pooled.
+def _passed(
+    model: Classifier, split: Split, precision: Precision, blocks: Sequence[int], see: See | None = None
+) -> Pass:
+    """The pass with these blocks' features, which is run if none is remembered, or if `see` looks on.
 
-    It is remembered like any other, so a measure that needs whole maps pays for those that ask later.
+    To `see` each block's whole output is shown, batch by batch, the last block's pooled; it judges what it sees.
     """
-    _remember(_key(model, split, "float32"), _run(model, split, "float32", (model.depth,), see))
-
-
-def _passed(model: Classifier, split: Split, precision: Precision, blocks: Sequence[int]) -> Pass:
-    key = _key(model, split, precision)
-    kept = _passes.get(key)
+    data = (split.digest(), split.mean, split.std, split.size)
+    function = identity(model)
+    key = function and (function, data, precision, str(model.device), _batch(model))
+    kept = None if see else _passes.get(key)
     if kept is None or any(block not in kept.features for block in blocks):
-        kept = _run(model, split, precision, blocks)
-        _remember(key, kept)
-    if not torch.isfinite(kept.logits).all():
+        kept = _run(model, split, precision, blocks, see)
+        size = sum(t.nbytes for t in (kept.logits, *kept.features.values()))
+        # Of too large a pass at least the logits are remembered: they are what most measures ask for.
+        if size > _passes.size:
+            _passes.put(key, Pass(kept.logits, {}), kept.logits.nbytes)
+        else:
+            _passes.put(key, kept, size)
+    if see is None and not torch.isfinite(kept.logits).all():
         raise InputError(
             "the model's outputs are not finite numbers; its weights are damaged or have diverged"
         )
     return kept
-
-
-def _remember(key: Hashable | None, made: Pass) -> None:
-    """Keep the pass, or at least its logits: they are what most measures ask for."""
-    made = made if made.size <= _passes.size else Pass(made.logits, {})
-    _passes.put(key, made, made.size)
-
-
-def _key(model: Classifier, split: Split, precision: Precision) -> Hashable | None:
-    function = identity(model)
-    if function is None:
-        return None
-    data = (split.digest(), split.mean, split.std, split.size)
-    return function, data, precision, str(model.device), _batch(model)
 
 
 def _batch(model: Classifier) -> int:
@@ -120,26 +107,21 @@ def _run(
     model: Classifier, split: Split, precision: Precision, blocks: Sequence[int], see: See | None = None
 ) -> Pass:
     """All blocks' features are kept if they are small, else only `blocks`."""
-    was_training = model.training
     outputs: list[Tensor] = []
     thought: dict[int, list[Tensor]] = {}
-    model.eval()
-    try:
-        with torch.inference_mode(), autocast(precision, model.device):
-            for x, _ in split.batches(_batch(model), device=model.device):
-                features: dict[int, Tensor] = {}
-                for i, block in enumerate(model.blocks, start=1):
-                    x = model.pool(block(x)) if i == model.depth else block(x)
-                    features[i] = x.flatten(1).clone() if i == model.depth else _vector(x)
-                    if see:
-                        see(i, x)
-                outputs.append(model.head(x).float().cpu())
-                numbers = sum(z.shape[1] for z in features.values())
-                kept = features if 4 * len(split) * numbers <= FEATURES else {i: features[i] for i in blocks}
-                for i, z in kept.items():
-                    thought.setdefault(i, []).append(z.float().cpu())
-    finally:
-        model.train(was_training)
+    with evaluated(model), torch.inference_mode(), autocast(precision, model.device):
+        for x, _ in split.batches(_batch(model), device=model.device):
+            features: dict[int, Tensor] = {}
+            for i, block in enumerate(model.blocks, start=1):
+                x = model.pool(block(x)) if i == model.depth else block(x)
+                features[i] = x.flatten(1).clone() if i == model.depth else _vector(x)
+                if see:
+                    see(i, x)
+            outputs.append(model.head(x).float().cpu())
+            numbers = sum(z.shape[1] for z in features.values())
+            kept = features if 4 * len(split) * numbers <= FEATURES else {i: features[i] for i in blocks}
+            for i, z in kept.items():
+                thought.setdefault(i, []).append(z.float().cpu())
     if not outputs:
         nothing = {i: torch.zeros(0, 1) for i in range(1, model.depth + 1)}
         return Pass(torch.zeros(0, split.classes), nothing)
@@ -210,12 +192,10 @@ def rows(z: Stored) -> Tensor:
 def feature_shapes(model: Classifier, split: Split, blocks: Sequence[int]) -> dict[int, tuple[int, ...]]:
     """The shape of one sample's features at each block, as they are stored."""
     x, _ = next(iter(split.subset(torch.arange(min(2, len(split)))).batches(2, device=model.device)))
-    was_training = model.training
-    with torch.inference_mode():
-        found = model.eval().features(x, blocks)
+    with evaluated(model), torch.inference_mode():
+        found = model.features(x, blocks)
         if model.depth in found:
             found[model.depth] = model.pool(found[model.depth])
-    model.train(was_training)
     return {block: tuple(_laid_out(z).shape[1:]) for block, z in found.items()}
 
 
@@ -252,7 +232,7 @@ def features(
             keepers[block].take(_laid_out(z).float())
 
     for part in parts:
-        observe(model, part, see)
+        _passed(model, part, "float32", (model.depth,), see)
     for block, keeper in keepers.items():
         if not keeper.finite():
             raise InputError(

@@ -66,14 +66,15 @@ def measured(
     """
     taken = _taken(model, task, measures, into.name if into else name, tell)
     if into is not None:
-        return _with_readings(into, taken)
-    return recorded(
-        name,
-        taken,
-        method=_method(model, name, method or {}),
-        setting=_setting(model, task, setting or {}),
-        **facts,
-    )
+        for each in taken:
+            into = into.with_reading(*each)
+        return into
+    maker, known = {"label": name, **(method or {})}, {"network": model.architecture, **(setting or {})}
+    if "weights" not in maker:
+        maker["weights"] = weights_digest(model)
+    if "task" not in known:  # the manifest hashes all images: callers that measure many models hand it in
+        known["task"] = task.manifest()
+    return recorded(name, taken, method=MethodFacts(**maker), setting=Setting(**known), **facts)
 
 
 def recorded(
@@ -112,12 +113,8 @@ def recorded(
         arrays=dict(arrays or {}),
         software=versions() if software is None else dict(software),
     )
-    return _with_readings(record, taken)
-
-
-def _with_readings(record: Record, taken: Iterable[Taken]) -> Record:
-    for measure, reading, seconds, refused in taken:
-        record = record.with_reading(measure, reading, seconds, refused)
+    for each in taken:
+        record = record.with_reading(*each)
     return record
 
 
@@ -140,14 +137,3 @@ def _taken(
         spent = time.perf_counter() - start
         yield Taken(measure, reading, spent, why)
         tell(measure.label, spent)
-
-
-def _setting(model: Classifier, task: ForgetTask, more: Mapping[str, Any]) -> Setting:
-    # The manifest hashes all images: callers that measure many models hand it in.
-    known = more if "task" in more else {"task": task.manifest(), **more}
-    return Setting(**{"network": model.architecture} | dict(known))
-
-
-def _method(model: Classifier, name: str, more: Mapping[str, Any]) -> MethodFacts:
-    known = more if "weights" in more else {"weights": weights_digest(model), **more}
-    return MethodFacts(**{"label": name} | dict(known))

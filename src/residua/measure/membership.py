@@ -148,9 +148,9 @@ def attack(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # its held-out accuracy says how good it is
-        classifier.fit(inputs(fit), _truth(chosen.members, chosen.others))
+        classifier.fit(inputs(fit), np.repeat([1, 0], [len(chosen.members), len(chosen.others)]))
     of_held, of_forget = (_scores(classifier, inputs(x)) for x in (held, forget))
-    truth = _truth(chosen.members_held, chosen.others_held)
+    truth = np.repeat([1, 0], [len(chosen.members_held), len(chosen.others_held)])
     fpr, tpr, _ = roc_curve(truth, of_held)
     values = {
         name: float((of_forget > 0).mean()),
@@ -184,10 +184,6 @@ def _merged(readings: Iterable[Reading]) -> Reading:
         arrays |= reading.arrays
         notes |= reading.notes
     return Reading(values, arrays, notes=notes)
-
-
-def _truth(members: Tensor, others: Tensor) -> np.ndarray:
-    return np.repeat([1, 0], [len(members), len(others)])
 
 
 def _scores(classifier: Any, x: np.ndarray) -> np.ndarray:
@@ -228,26 +224,16 @@ class Membership:
         seen = {name: _scalars(model, split) for name, split in list(task.splits.items())[:3]}
         # The kernel of the SVC has a width of 1 in the units of its input: standardised confidences, which lie close together,
         # are another attack.
-        attacks = [
-            attack(
-                name,
-                self._attacker(),
-                chosen,
-                **{side: by[name] for side, by in seen.items()},
-                scaled=self.classifier != "svc",
-            )
-            for name in ("E-MIA", "C-MIA")
-        ]
-        return _merged(attacks)
-
-    def _attacker(self) -> Any:
         # Differs from the reference: the default attacker is a logistic regression and its value the share called member;
         # public code (OPTML-Group/Unlearn-Saliency, SVC_MIA.py) fits an SVC (`classifier="svc"`) to the numbers as they are and
         # reports the share called non-member. Its attacker is fitted on all test images and as many of the first retained
         # ones, without holding any out, and whom it is fitted on moves the share.
-        if self.classifier == "logistic":
-            return LogisticRegression(C=1e3)
-        return SVC(C=3, kernel="rbf", gamma="auto")
+        plain = self.classifier == "logistic"
+        attacker = LogisticRegression(C=1e3) if plain else SVC(C=3, kernel="rbf", gamma="auto")
+        return _merged(
+            attack(name, attacker, chosen, **{side: by[name] for side, by in seen.items()}, scaled=plain)
+            for name in ("E-MIA", "C-MIA")
+        )
 
 
 def _scalars(model: Classifier, split: Split) -> dict[str, Tensor]:

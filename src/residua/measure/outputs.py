@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.measure._outputs import log_probabilities
-from residua.models.classifier import Classifier, clone, reinitialise
+from residua.models.classifier import Classifier, clone, evaluated, reinitialise
 from residua.readings import Reading
 from residua.training.loop import seeded
 from residua.training.settings import Seed, Weight, check_settings
@@ -73,16 +72,11 @@ class Perturbed:
         check_settings(self)
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
-        was_training = model.training
-        model.eval()
         right = 0
-        try:
-            with torch.inference_mode(), seeded(self.seed):
-                for x, y in task.forget.batches(BATCH, device=model.device):
-                    noise = torch.randn(x.shape).to(x)  # drawn on the CPU: the same on every device
-                    right += int((model(x + self.noise * noise).argmax(dim=1) == y).sum())
-        finally:
-            model.train(was_training)
+        with evaluated(model), torch.inference_mode(), seeded(self.seed):
+            for x, y in task.forget.batches(BATCH, device=model.device):
+                noise = torch.randn(x.shape).to(x)  # drawn on the CPU: the same on every device
+                right += int((model(x + self.noise * noise).argmax(dim=1) == y).sum())
         return Reading({"UA_perturbed": 1 - right / len(task.forget)})
 
 
@@ -116,9 +110,10 @@ class LogOdds:
         else:
             notes["log_odds"] = "samples were forgotten, no class"
         known = torch.isin(labels, task.forget.labels)
+        seen = {"forget": (own, task.forget.labels), "unseen": (unseen[known], labels[known])}
         arrays = {
-            "forget": _true(own, task.forget.labels),
-            "unseen": _true(unseen[known], labels[known]),
+            name: _odds(log_p.gather(1, y[:, None])[:, 0]).float().numpy()
+            for name, (log_p, y) in seen.items()
         }
         return Reading(values, arrays, notes=notes)
 
@@ -127,7 +122,3 @@ def _odds(log_p: Tensor) -> Tensor:
     """log p - log(1 - p), finite for every p."""
     log_p = log_p.clamp(max=-1e-12)
     return log_p - torch.log(-torch.expm1(log_p))
-
-
-def _true(log_p: Tensor, labels: Tensor) -> np.ndarray:
-    return _odds(log_p.gather(1, labels[:, None])[:, 0]).float().numpy()

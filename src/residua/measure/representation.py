@@ -7,6 +7,7 @@ from typing import Annotated
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from sklearn.manifold import TSNE
 from torch import Tensor
 
@@ -51,28 +52,20 @@ class Representation:
                 centred = z - z.mean(0)
                 arrays[f"{side}.{block}"] = centred.float().numpy()
                 if side == "forget":
-                    values[f"dimension.{block}"] = _dimension(centred, float(z.abs().max()))
+                    gram = centred @ centred.T if len(z) < z.shape[1] else centred.T @ centred
+                    trace, size = float(gram.trace()), max(float(z.abs().max()), 1e-30)
+                    # What is left of a constant after its mean is taken off in float32.
+                    constant = trace <= 1e-10 * len(z) * size**2
+                    values[f"dimension.{block}"] = 0.0 if constant else trace**2 / float(gram.square().sum())
             arrays[f"{side}.index"] = split.index[some].numpy()
         for block, retained in raw["retain"].items():
             step = max(1, len(retained) // self.anchors)
-            mean = retained.mean(0)
-            cosines = _unit(raw["forget"][block] - mean) @ _unit(retained[::step][: self.anchors] - mean).T
+            both = (raw["forget"][block], retained[::step][: self.anchors])
+            # Rows of length 1; what does not differ from the mean stays 0.
+            ours, anchors = (F.normalize(z - retained.mean(0), dim=1) for z in both)
+            cosines = ours @ anchors.T
             arrays[f"profile.{block}"] = cosines.float().numpy()
         return Reading(values, arrays)
-
-
-def _unit(z: Tensor) -> Tensor:
-    """Rows of length 1; what does not differ from the mean stays 0."""
-    return z / z.norm(dim=1, keepdim=True).clamp(min=1e-12)
-
-
-def _dimension(z: Tensor, size: float) -> float:
-    gram = z @ z.T if len(z) < z.shape[1] else z.T @ z
-    trace = float(gram.trace())
-    # What is left of a constant after its mean is taken off in float32.
-    if trace <= 1e-10 * len(z) * max(size, 1e-30) ** 2:
-        return 0.0
-    return trace**2 / float(gram.square().sum())
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from residua.data.split import Split
 from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.models.classifier import Classifier, clone
+from residua.models.classifier import Classifier, clone, evaluated
 from residua.readings import Reading
 from residua.training.settings import Count, Seed, check_settings
 
@@ -46,7 +45,7 @@ class Structure:
         check_settings(self)
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
-        with _evaluated(model):
+        with evaluated(model):
             x = torch.cat([next(iter(_first(each, self.few).batches(self.few, device=model.device)))[0]
                            for each in (task.forget, task.retain)])  # fmt: skip
             ends = channel_ends(model, task, self.most)
@@ -58,8 +57,17 @@ class Structure:
                 "linear": linear,
                 "weightless": weightless,
                 "headless": np.array([not any(True for _ in model.head.parameters())]),
-                "canonical": np.array([is_canonical(model)]),
-                "own_code": np.array([sum(not _known(part) for part in model.modules())]),
+                "canonical": np.array(
+                    [all(torch.equal(rounded_weights(each), each) for each in model.state_dict().values())]
+                ),
+                "own_code": np.array(
+                    [
+                        sum(
+                            not (kind.__module__.startswith(KNOWN) or kind is nn.Module)
+                            for kind in map(type, model.modules())
+                        )
+                    ]
+                ),
             }
             return Reading({"dead": dead / max(total, 1), "inconsistency": _inconsistency(model, x)}, arrays)
 
@@ -71,12 +79,8 @@ def structure_digest(model: nn.Module) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def is_canonical(model: nn.Module) -> bool:
-    """Are all numbers of the model ones of bfloat16, so that no digit is left to hide anything in?"""
-    return all(torch.equal(rounded_weights(each), each) for each in model.state_dict().values())
-
-
 def rounded_weights(tensor: Tensor) -> Tensor:
+    """Numbers of bfloat16: where all are, no digit is left to hide anything in."""
     return tensor.to(torch.bfloat16).to(tensor.dtype) if tensor.is_floating_point() else tensor
 
 
@@ -118,20 +122,6 @@ def _first(split: Split, most: int) -> Split:
     """Images spread over the split."""
     step = max(1, len(split) // most)
     return split.subset(torch.arange(0, len(split), step)[:most])
-
-
-@contextmanager
-def _evaluated(model: Classifier) -> Iterator[None]:
-    was_training = model.training
-    model.eval()
-    try:
-        yield
-    finally:
-        model.train(was_training)
-
-
-def _known(part: nn.Module) -> bool:
-    return type(part).__module__.startswith(KNOWN) or type(part) is nn.Module
 
 
 def _answers(model: Classifier, x: Tensor) -> list[Tensor]:
@@ -224,15 +214,12 @@ class WeightSketch:
             if not torch.isfinite(weights).all():
                 raise InputError("the model's weights are not finite numbers; it is damaged or has diverged")
             values[f"weight_norm.{name}"] = float(weights.norm())
-            arrays[f"part.{name}"] = self._folded(weights).numpy()
             arrays[f"size.{name}"] = np.array(len(weights))
+            if len(weights) > self.dim:
+                generator = torch.Generator().manual_seed(self.seed)
+                place = torch.randint(self.dim, (len(weights),), generator=generator)
+                sign = torch.randint(2, (len(weights),), generator=generator).double() * 2 - 1
+                weights = torch.zeros(self.dim, dtype=torch.float64).index_add_(0, place, sign * weights)
+            arrays[f"part.{name}"] = weights.numpy()
         values["weight_norm"] = float(np.sqrt(sum(value**2 for value in values.values())))
         return Reading(values, arrays)
-
-    def _folded(self, weights: Tensor) -> Tensor:
-        if len(weights) <= self.dim:
-            return weights
-        generator = torch.Generator().manual_seed(self.seed)
-        place = torch.randint(self.dim, (len(weights),), generator=generator)
-        sign = torch.randint(2, (len(weights),), generator=generator).double() * 2 - 1
-        return torch.zeros(self.dim, dtype=torch.float64).index_add_(0, place, sign * weights)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -117,6 +118,17 @@ def thaw(module: Module) -> Module:
     for part in module.modules():
         part.__dict__.pop("residua_frozen", None)
     return module.requires_grad_(True)
+
+
+@contextlib.contextmanager
+def evaluated(module: nn.Module) -> Iterator[None]:
+    """The module in eval mode in the body, and in its own afterwards."""
+    was_training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(was_training)
 
 
 def keep_frozen(module: nn.Module) -> None:

@@ -154,22 +154,26 @@ def audit_report(
     of access, of reference, and what was not assessed are what the records show; `about` is what they do not hold.
     """
     read = {role: readings_of(records[role]) for role in roles_in(records)}
-    facts = _facts(records)
+    own, facts = read["unlearned"], _facts(records)
     if about and "plan" in about:
         _follow_plan(Plan.model_validate(about["plan"]), records, rules)
     task = _task(records["unlearned"])
     # The kind of access to the unlearned model.
     tier = cast(Tier, " and ".join(sorted(records["unlearned"].method.saved)) or "weights")
-    against = _against(records)
+    against: Against = "none"
+    if "reference" in records:
+        against = "model" if records["reference"].method.proxy is None else "proxy"
     _refuse_tainted(read, task, rules)
     inside, tests = find_inside(read, task, rules), find_tests(read)
     loss, like = find_loss(read, task, against), find_likeness(read, task, rules)
-    seen, start = find_witnesses(read, task), find_start(read, task, rules)
-    caveats = [*find_caveats(read, task, rules, inside), *_start_caveats(start)]
+    # The weights that Original's training started from: a third anchor, where they were given.
+    begun = find_inside({**read, "unlearned": read["start"]}, task, rules) if "start" in read else None
+    start = None if begun is None else begun.idi
+    seen, caveats = find_witnesses(read, task), find_caveats(read, task, rules, inside, start)
     outputs = forget_side(read, task) if against == "none" else tests.get("outputs")
     result = verdict(
         inside=inside, outputs=outputs, loss=loss, likeness=like, witnesses=seen, caveats=caveats, against=against,
-        rules=rules, canonical=_canonical(read),
+        rules=rules, canonical="structure" in own and bool(own["structure"].arrays["canonical"][0]),
     )  # fmt: skip
     all_metrics = _metrics(read, inside)
     return AuditReport(
@@ -242,12 +246,6 @@ def _task(record: Record) -> TaskFacts:
             f"the record of {record.name} does not say what was to be forgotten; measure it again"
         )
     return record.setting.task
-
-
-def _against(records: Mapping[str, Record]) -> Against:
-    if "reference" not in records:
-        return "none"
-    return "model" if records["reference"].method.proxy is None else "proxy"
 
 
 # Parts of an audit: name, reading, and what was given where all models lack the reading.
@@ -401,33 +399,24 @@ def _moved(read: Readings, rules: Rules) -> Part | None:
     return Part(found.idi.value, found.low, found.high, tolerance, two_sided=True)
 
 
-def _canonical(read: Readings) -> bool:
-    reading = read["unlearned"].get("structure")
-    return reading is not None and bool(reading.arrays["canonical"][0])
-
-
 def _metrics(read: Readings, found: Inside | None) -> dict[str, Reading]:
-    """The metrics of each model; of the start nothing is known but its curve."""
+    """The metrics of each model; of the start nothing is known but its curve.
+
+    References attack the unlearned model and Original offline, where all have log-odds.
+    """
     others = {role: read[role] for role in ("original", "reference") if role in read}
-    made = {
-        role: metrics(readings, **others, index=index_of(role, found))
-        for role, readings in read.items()
-        if role != "start"
-    }
-    for role, attacks in _offline(read).items():
-        both = made[role]
-        made[role] = Reading({**both.values, **attacks.values}, notes={**both.notes, **attacks.notes})
-    return made
-
-
-def _offline(read: Readings) -> dict[str, Reading]:
-    """Offline attacks by the references on the unlearned model and on Original, where all have log-odds."""
     zeros = references_in(read)
     theirs = [read[role]["log-odds"] for role in zeros if "log-odds" in read[role]]
-    if not zeros or len(theirs) < len(zeros):
-        return {}
-    roles = [role for role in ("unlearned", "original") if "log-odds" in read[role]]
-    return {role: offline_attacks(read[role]["log-odds"], theirs) for role in roles}
+    made = {}
+    for role, readings in read.items():
+        if role == "start":
+            continue
+        own = metrics(readings, **others, index=index_of(role, found))
+        if role in ("unlearned", "original") and "log-odds" in readings and 0 < len(zeros) == len(theirs):
+            attacks = offline_attacks(readings["log-odds"], theirs)
+            own = Reading({**own.values, **attacks.values}, notes={**own.notes, **attacks.notes})
+        made[role] = own
+    return made
 
 
 def find_excess(read: Readings, task: TaskFacts) -> Excess | None:
@@ -475,7 +464,12 @@ def find_tests(read: Readings) -> dict[str, ThreeSample]:
         logs = (readings["outputs"].arrays["log_probabilities"] for readings in spoken)
         u, o, *rows = (np.exp(each.astype(np.float64)) for each in logs)
         if len(u) >= FEWEST and all(row.shape == u.shape for row in (o, *rows)):
-            tests["outputs"] = _agreed([three_sample(u, row, o) for row in rows])
+            # A side is taken only if the tests against all references take it: the largest p-value of each side.
+            each = [dataclasses.asdict(three_sample(u, row, o)) for row in rows]
+            tests["outputs"] = ThreeSample(
+                **{name: float(np.mean([of[name] for of in each])) for name in ("to_reference", "to_original", "error")},
+                **{name: max(of[name] for of in each) for name in ("p_reference", "p_original")}, n=len(u),
+            )  # fmt: skip
     three = [ends[0], read[zeros[0]], ends[1]]
     if all("representation" in readings for readings in three):
         kept = [readings["representation"].arrays for readings in three]
@@ -483,15 +477,6 @@ def find_tests(read: Readings) -> dict[str, ThreeSample]:
             if all(key in arrays for arrays in kept) and len(kept[0][key]) >= FEWEST:
                 tests[f"block {_number(key)}"] = three_sample(*(arrays[key] for arrays in kept))
     return tests
-
-
-def _agreed(tests: Sequence[ThreeSample]) -> ThreeSample:
-    """A side is taken only if the tests against all references take it: the largest p-value of each side."""
-    return ThreeSample(
-        **{name: float(np.mean([getattr(test, name) for test in tests])) for name in ("to_reference", "to_original", "error")},
-        **{name: max(getattr(test, name) for test in tests) for name in ("p_reference", "p_original")},
-        n=tests[0].n,
-    )  # fmt: skip
 
 
 def find_likeness(read: Readings, task: TaskFacts, rules: Rules) -> Likeness | None:
@@ -542,7 +527,11 @@ def find_witnesses(read: Readings, task: TaskFacts) -> list[Witness]:
         known = _shares(read, label, name)
         if not n or known is None:
             continue
-        errors = [_draw_error(read[role][label]) for role in ("unlearned", zeros[0])]
+        # Standard errors over an attack's own draws: those of the data that a new head is fitted on.
+        draws = (
+            read[role][label].arrays.get("draws", np.zeros((0, 2)))[:, 1] for role in ("unlearned", zeros[0])
+        )
+        errors = [float(own.std(ddof=1) / np.sqrt(len(own))) if len(own) > 1 else 0.0 for own in draws]
         seen = witness(name, known[0], original=known[1], references=known[2:], n=n, errors=errors)
         witnesses += [seen] if seen else []
     return witnesses
@@ -562,8 +551,10 @@ def _refuse_tainted(read: Readings, task: TaskFacts, rules: Rules) -> None:
             )
 
 
-def find_caveats(read: Readings, task: TaskFacts, rules: Rules, found: Inside | None) -> list[Caveat]:
-    """Caveats for the first line: references unlike the others, or that know the forgotten samples."""
+def find_caveats(
+    read: Readings, task: TaskFacts, rules: Rules, found: Inside | None, start: IDI | None = None
+) -> list[Caveat]:
+    """Caveats for the first line: references unlike the others, or that know the forgotten samples; the start's place."""
     zeros = references_in(read)
     accuracy = [read[role].get("accuracy", Reading({})).values for role in zeros]
     outputs = [read[role]["outputs"].arrays["log_probabilities"] for role in zeros if "outputs" in read[role]]
@@ -602,25 +593,10 @@ def find_caveats(read: Readings, task: TaskFacts, rules: Rules, found: Inside | 
             for role, each in others.items()
             if not np.array_equal(each.arrays["digest"], before.arrays["digest"])
         ]
+    if start is not None and start.interval is not None:
+        place = f"{start.value:.2f} ({start.interval[0]:.2f} to {start.interval[1]:.2f})"
+        named.append(Caveat(f"The weights that Original's training started from are at {place}"))
     return named
-
-
-def find_start(read: Readings, task: TaskFacts, rules: Rules) -> IDI | None:
-    """The IDI of the weights that Original's training started from: a third anchor, where they were given."""
-    found = find_inside({**read, "unlearned": read["start"]}, task, rules) if "start" in read else None
-    return None if found is None else found.idi
-
-
-def _start_caveats(start: IDI | None) -> list[Caveat]:
-    """The place of the weights that Original's training started from, which has no vote."""
-    if start is None or start.value is None or start.interval is None:
-        return []
-    low, high = start.interval
-    return [
-        Caveat(
-            f"The weights that Original's training started from are at {start.value:.2f} ({low:.2f} to {high:.2f})"
-        )
-    ]
 
 
 def _knowing_references(read: Readings) -> list[Caveat]:
@@ -644,12 +620,6 @@ def _medians_of_others(values: Sequence[float]) -> list[float]:
 
 # A surplus on unseen images that is clearly below half of that on the audited ones is mostly memory of single images.
 MEMORISED = 0.5
-
-
-def _draw_error(reading: Reading) -> float:
-    """The standard error over an attack's own draws: those of the data that a new head is fitted on."""
-    draws = reading.arrays.get("draws")
-    return 0.0 if draws is None or len(draws) < 2 else float(draws[:, 1].std(ddof=1) / np.sqrt(len(draws)))
 
 
 def find_loss(read: Readings, task: TaskFacts, against: Against) -> Loss | None:

@@ -169,14 +169,13 @@ def described(kind: Any) -> dict[str, Described]:
         hints = get_type_hints(kind, include_extras=True)
     except Exception:  # names that only a type checker sees; types are then those of the defaults
         hints = {}
-    return {field.name: _described(hints.get(field.name, type(field.default))) for field in fields(kind)}
-
-
-def _described(hint: Any) -> Described:
-    if get_origin(hint) is not Annotated:
-        return Described(hint, Setting())
-    plain, *notes = get_args(hint)
-    return Described(plain, next((note for note in notes if isinstance(note, Setting)), Setting()))
+    found = {}
+    for field in fields(kind):
+        hint = hints.get(field.name, type(field.default))
+        plain, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        settings = (note for note in notes if isinstance(note, Setting))
+        found[field.name] = Described(plain, next(settings, Setting()))
+    return found
 
 
 def check_settings(settings: object) -> None:
