@@ -300,12 +300,8 @@ class Auditor:
         self.precision = precision
         self.original, self.reference, self.task, self.rules = original, reference, task, rules or Rules()
         self.init = init
-        self.measures, self.pretraining, self.seed, self.budget = (
-            by_auditor(measures, seed),
-            pretraining,
-            seed,
-            budget,
-        )
+        self.measures, self.pretraining = by_auditor(measures, seed), pretraining
+        self.seed, self.budget = seed, budget
         self.plan, self.command, self.curve = plan, command, curve or InformationCurve()
         self._fixed: dict[str, Model] = {"original": original} | _references(reference)
         self._digests = {
@@ -316,7 +312,16 @@ class Auditor:
         self._baseline: tuple[dict[str, Classifier], ProxyFacts | None] | None = None
         self._settings: dict[float, dict[str, Any]] = {}
         self._kept: dict[float, dict[str, Record]] = {}
-        _check_references(self._digests)
+        theirs = [self._digests[role] for role in references_in(self._digests)]
+        if len(set(theirs)) < len(theirs):
+            raise InputError(
+                "two references have the same weights, so they do not show how much retrainings differ; give different ones"
+            )
+        if self._digests.get("original") in theirs:
+            raise InputError(
+                "Original and a reference have the same weights, so nothing lies between them; give a reference that was "
+                "retrained without the forgotten data"
+            )
 
     def check(self, *unlearned: Model) -> None:
         """Refuse a model that is one of the references; Original itself is audited like any other."""
@@ -510,20 +515,6 @@ def _references(given: Model | Sequence[Model] | str | None) -> dict[str, Model]
     if not models:
         raise InputError("the list of references is empty; give a model or several, proxy:0.15 or none")
     return {reference_role(number): model for number, model in enumerate(models, start=1)}
-
-
-def _check_references(digests: Mapping[str, str]) -> None:
-    """Refuse references that are one model, or Original."""
-    theirs = [digests[role] for role in references_in(digests)]
-    if len(set(theirs)) < len(theirs):
-        raise InputError(
-            "two references have the same weights, so they do not show how much retrainings differ; give different ones"
-        )
-    if digests.get("original") in theirs:
-        raise InputError(
-            "Original and a reference have the same weights, so nothing lies between them; give a reference that was "
-            "retrained without the forgotten data"
-        )
 
 
 def planned(

@@ -24,7 +24,7 @@ def jsd(left: np.ndarray, right: np.ndarray) -> float:
     """
     # Differs from the paper: this is the printed formula; the paper's tables have another scale, which is `jsd_paper`.
     p, q = _checked(left, right)
-    terms = -(_sum(np.exp(p), _over(p, q)) + _sum(np.exp(q), _over(q, p))) / 2
+    terms = -(_sum(np.exp(p), p, q) + _sum(np.exp(q), q, p)) / 2
     return float(np.clip(terms, 0.0, math.log(2)).mean())
 
 
@@ -36,7 +36,7 @@ def jsd_paper(left: np.ndarray, right: np.ndarray) -> float:
     """
     p, q = _checked(left, right)
     m = (np.exp(p) + np.exp(q)) / 2
-    return float(((_sum(m, _over(p, q)) + _sum(m, _over(q, p))) / 2).clip(min=0.0).mean())
+    return float(((_sum(m, p, q) + _sum(m, q, p)) / 2).clip(min=0.0).mean())
 
 
 def zrf(model: np.ndarray, random: np.ndarray) -> float:
@@ -75,15 +75,10 @@ def _checked(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return p, q
 
 
-def _over(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """log m - log p = log( (1 + q / p) / 2 ): exactly 0 where p = q."""
+def _sum(mass: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """The sum over classes of mass times log m - log p, from log-probabilities; 0 log 0 = 0."""
     with np.errstate(invalid="ignore"):
-        return np.logaddexp(0.0, q - p) - math.log(2)
-
-
-def _sum(mass: np.ndarray, logs: np.ndarray) -> np.ndarray:
-    """The sum over classes of mass times log; 0 log 0 = 0."""
-    with np.errstate(invalid="ignore"):
+        logs = np.logaddexp(0.0, q - p) - math.log(2)  # log( (1 + q / p) / 2 ): exactly 0 where p = q
         return np.where(mass > 0, mass * logs, 0.0).sum(axis=1)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -176,8 +175,15 @@ def check_comparable(*curves: Curve) -> None:
     first = curves[0]
     for other in curves[1:]:
         for what in ("data", "images", "measure"):
-            both = first.about.get(what), other.about.get(what)
-            difference = "" if what == "images" and None in both else _difference(*both)  # 0.1.0 has none
+            left, right = first.about.get(what), other.about.get(what)
+            if left == right or (what == "images" and None in (left, right)):  # records of 0.1.0 have none
+                continue
+            difference = "not the same samples and labels"
+            if isinstance(left, dict) and isinstance(right, dict):
+                names = [name for name in left.keys() | right.keys() if left.get(name) != right.get(name)]
+                difference = ", ".join(
+                    f"{name} {left.get(name)} and {right.get(name)}" for name in sorted(names)
+                )
             if difference:
                 raise InputError(
                     f"two curves cannot be compared: their {what} differs ({difference}); "
@@ -187,15 +193,6 @@ def check_comparable(*curves: Curve) -> None:
             raise InputError(
                 "two curves cannot be compared: they have other blocks; measure the same blocks of both"
             )
-
-
-def _difference(left: Any, right: Any) -> str:
-    if left == right:
-        return ""
-    if isinstance(left, dict) and isinstance(right, dict):
-        names = [name for name in left.keys() | right.keys() if left.get(name) != right.get(name)]
-        return ", ".join(f"{name} {left.get(name)} and {right.get(name)}" for name in sorted(names))
-    return "not the same samples and labels"
 
 
 def _resampled(columns: Sequence[np.ndarray], random: np.random.Generator) -> list[np.ndarray]:

@@ -14,7 +14,7 @@ from residua.compare.divergence import cka, divergences, weight_distance, zrf, z
 from residua.compare.information import IDI, idi
 from residua.compare.likelihood_ratio import offline_attacks
 from residua.compare.rivals import agreement, knowledge_retention, layer_probes, representation_score
-from residua.compare.three_samples import aggregated_three_sample, three_sample
+from residua.compare.three_samples import ThreeSample, aggregated_three_sample, three_sample
 from residua.errors import InputError
 from residua.readings import Curve, Reading
 from residua.record import Record
@@ -71,7 +71,7 @@ def _compared(model: Readings, original: Readings, reference: Readings, index: I
         compared.append(Reading({"ZRF": zrf(*pair), "ZRF_paper": zrf_paper(*pair)}))
     compare("JSD", "outputs", (reference,), divergences)
     compare("activation_distance", "outputs", (reference,), agreement)
-    for name, test in (("three_sample", _relative), ("three_sample_aggregated", aggregated_three_sample)):
+    for name, test in (("three_sample", three_sample), ("three_sample_aggregated", aggregated_three_sample)):
         compare(name, "outputs", (reference, original), partial(_on_probabilities, name, test))
     compare("offline_LiRA", "log-odds", (reference,), lambda u, r: offline_attacks(u, [r]))
     compare("KR", "probe", (), knowledge_retention)
@@ -97,13 +97,10 @@ def _compared(model: Readings, original: Readings, reference: Readings, index: I
     return compared
 
 
-def _relative(*rows: np.ndarray) -> float:
-    return three_sample(*rows).p_reference
-
-
-def _on_probabilities(name: str, test: Callable[..., float], *read: Reading) -> Reading:
-    rows = (np.exp(np.asarray(each.arrays["log_probabilities"], np.float64)) for each in read)
-    return Reading({name: test(*rows)})
+def _on_probabilities(name: str, test: Callable[..., ThreeSample | float], *read: Reading) -> Reading:
+    """The p-value of a test on probabilities; of two, the one for the reference."""
+    found = test(*(np.exp(np.asarray(each.arrays["log_probabilities"], np.float64)) for each in read))
+    return Reading({name: found.p_reference if isinstance(found, ThreeSample) else found})
 
 
 def _index(unlearned: Reading, original: Reading, reference: Reading) -> IDI:

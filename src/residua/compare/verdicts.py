@@ -396,7 +396,8 @@ def _outputs(evidence: _Evidence) -> str:
         near = "not clearly closer to the references' than to Original's"
         if side:
             near = "closer to the references'" if side == "reference" else "closer to Original's"
-        test = f"three-sample test on {outputs.n} forgotten samples, p {_p(p)}, significance level {rules.level:g}"
+        value = "< 0.0001" if p < 1e-4 else f"= {p:.4f}"
+        test = f"three-sample test on {outputs.n} forgotten samples, p {value}, significance level {rules.level:g}"
         texts.append(f"outputs are {near} ({test})")
     like = evidence.likeness
     if like is not None:
@@ -521,7 +522,3 @@ def _tolerances(inside: Inside) -> list[str]:
         # Rounded up, since at the rounded value the interval has to be within it.
         texts.append(f"a tolerance of {math.ceil(100 * at) / 100:.2f}, declared beforehand (--margin)")
     return texts
-
-
-def _p(p: float) -> str:
-    return "< 0.0001" if p < 1e-4 else f"= {p:.4f}"

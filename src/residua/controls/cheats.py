@@ -12,19 +12,16 @@ from torch import Tensor, nn
 from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.models.classifier import Classifier, clone
-from residua.training.settings import Temperature, check_settings
+from residua.training.settings import Checked, Temperature
 from residua.unlearn import Unlearner
 
 
-class Control:
+class Control(Checked):
     """Traits that all controls share: no guard judges them, and no checkpoint rebuilds them."""
 
     role = "control"
     guarded = False
     savable = False
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
 
 class _NewHead(Control):

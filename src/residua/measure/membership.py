@@ -26,7 +26,7 @@ from residua.errors import InputError
 from residua.measure._outputs import log_probabilities, logits, pooled
 from residua.models.classifier import Classifier, clone
 from residua.readings import Reading
-from residua.training.settings import Choice, Count, Seed, Share, check_settings
+from residua.training.settings import Checked, Choice, Count, Seed, Share
 
 CHUNK = 256  # gradients that are computed at once
 FEWEST = 10  # members, and others, with which an attack makes sense
@@ -52,7 +52,15 @@ def sides(task: ForgetTask, *, held_out: float, most: int | None, seed: int) -> 
     """
     if not 0 < held_out < 1:
         raise InputError(f"held_out is {held_out}, expected a share between 0 and 1")
-    check_apart(task)
+    named = list(task.splits.items())
+    for i, (name, split) in enumerate(named):
+        for other_name, other in named[i + 1 :]:
+            shared = torch.isin(split.index, other.index) if split.images is other.images else torch.zeros(0)
+            if shared.any():
+                raise InputError(
+                    f"{int(shared.sum())} examples are in {name} and in {other_name} of {task.dataset}, so an attacker "
+                    "would be tested on what it has seen; make the task from splits that share nothing"
+                )
     forget, retain, test, unseen = (
         contents(split) for split in (task.forget, task.retain, task.test, task.forget_test)
     )
@@ -81,19 +89,6 @@ def refuse_overlap(fitted: Iterable[bytes], tested: Iterable[bytes]) -> None:
         raise InputError(
             f"the attacker was to be fitted on {len(both)} of the examples that it is tested on; keep them apart"
         )
-
-
-def check_apart(task: ForgetTask) -> None:
-    """Refuse a task in which one example is on two sides."""
-    named = list(task.splits.items())
-    for i, (name, split) in enumerate(named):
-        for other_name, other in named[i + 1 :]:
-            shared = torch.isin(split.index, other.index) if split.images is other.images else torch.zeros(0)
-            if shared.any():
-                raise InputError(
-                    f"{int(shared.sum())} examples are in {name} and in {other_name} of {task.dataset}, so an attacker "
-                    "would be tested on what it has seen; make the task from splits that share nothing"
-                )
 
 
 def contents(split: Split) -> list[bytes]:
@@ -195,7 +190,7 @@ def _scores(classifier: Any, x: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Membership:
+class Membership(Checked):
     """E-MIA and C-MIA: the fraction of the forget set that an attacker calls member, in [0, 1].
 
         E-MIA sees the entropy  H(x) = - sum_c p_c log p_c,
@@ -215,9 +210,6 @@ class Membership:
 
     label = "mia"
     revision = 2
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         chosen = sides(task, held_out=self.held_out, most=self.most, seed=self.seed)
@@ -243,7 +235,7 @@ def _scalars(model: Classifier, split: Split) -> dict[str, Tensor]:
 
 
 @dataclass(frozen=True)
-class WhiteBoxMembership:
+class WhiteBoxMembership(Checked):
     """The fraction of the forget set that an attack network calls member, in [0, 1].
 
     `A-MIA` sees activations: the pooled features of the last `last` blocks and the logits, sorted and as
@@ -264,9 +256,6 @@ class WhiteBoxMembership:
 
     label = "white-box-mia"
     revision = 2
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         chosen = sides(task, held_out=self.held_out, most=self.most, seed=self.seed)

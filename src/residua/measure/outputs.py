@@ -14,11 +14,11 @@ from residua.measure._outputs import log_probabilities
 from residua.models.classifier import Classifier, clone, evaluated, reinitialise
 from residua.readings import Reading
 from residua.training.loop import seeded
-from residua.training.settings import Seed, Weight, check_settings
+from residua.training.settings import Checked, Seed, Weight
 
 
 @dataclass(frozen=True)
-class ForgetOutputs:
+class ForgetOutputs(Checked):
     """Log-probabilities on the forget set: the model's, and those of its network with random weights.
 
     `entropy` is the mean of H(p(x)) in nats, `confidence` the mean probability of the true class.
@@ -29,9 +29,6 @@ class ForgetOutputs:
 
     label = "outputs"
     revision = 2
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         log_p = log_probabilities(model, task.forget)
@@ -54,7 +51,7 @@ BATCH = 500
 
 
 @dataclass(frozen=True)
-class Perturbed:
+class Perturbed(Checked):
     """UA on the forget set with Gaussian noise, in units of a pixel's standard deviation.
 
     A plain model hardly notices such noise. One that was prepared for the very images that an audit uses does
@@ -67,9 +64,6 @@ class Perturbed:
     seed: Annotated[int, Seed()] = 0
 
     label = "perturbed"
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         right = 0

@@ -21,7 +21,7 @@ from residua.measure.information.coordinates import canonical
 from residua.models.classifier import Classifier
 from residua.readings import Reading
 from residua.training.loop import seeded
-from residua.training.settings import Count, Seed, Share, Weight, check_settings
+from residua.training.settings import Checked, Count, Seed, Share, Weight
 
 
 def linear_answers(fit: Tensor, labels: Tensor, read: Tensor, *, ridge: float) -> Tensor:
@@ -47,7 +47,7 @@ def linear_answers(fit: Tensor, labels: Tensor, read: Tensor, *, ridge: float) -
 
 
 @dataclass(frozen=True)
-class Probe:
+class Probe(Checked):
     """Accuracy of a linear probe on the pooled features of every block, read on data it never saw.
 
     When classes are forgotten the probe is fitted on training data of all classes and `probe.l` is
@@ -61,9 +61,6 @@ class Probe:
     seed: Annotated[int, Seed()] = 0
 
     label = "probe"
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         if self.most < task.classes:
@@ -96,7 +93,7 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Recovery:
+class Recovery(Checked):
     """Accuracy on the forget *test* data of a new head, fitted to the frozen encoder with 2 % of D.
 
     The head is a linear one of our own, not the model's drawn again: a head that is built to keep silent
@@ -115,9 +112,6 @@ class Recovery:
 
     label = "recovery"
     revision = 2
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         splits = (task.retain, task.forget, task.test, task.forget_test)

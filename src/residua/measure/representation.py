@@ -16,11 +16,11 @@ from residua.measure._outputs import pooled
 from residua.models.classifier import Classifier
 from residua.readings import Reading
 from residua.training.loop import seeded
-from residua.training.settings import Count, Seed, check_settings
+from residua.training.settings import Checked, Count, Seed
 
 
 @dataclass(frozen=True)
-class Representation:
+class Representation(Checked):
     """Pooled features of every block on the same `most` forget and `most` retain samples, centred.
 
     `compare.cka` needs nothing else. `dimension.l` is the effective dimension of the forget samples in
@@ -37,9 +37,6 @@ class Representation:
     seed: Annotated[int, Seed()] = 0
 
     label = "representation"
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         values, arrays = {}, {}
@@ -69,7 +66,7 @@ class Representation:
 
 
 @dataclass(frozen=True)
-class Embedding:
+class Embedding(Checked):
     """t-SNE of the encoder's output for `most` samples of D, a fifth of them forgotten.
 
     Arrays: `coordinates` (n, 2), `labels`, `forgotten` (0 or 1), `index` into the training data. To be
@@ -82,9 +79,6 @@ class Embedding:
     seed: Annotated[int, Seed()] = 0
 
     label = "tsne"
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         with seeded(self.seed):

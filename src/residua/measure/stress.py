@@ -19,13 +19,13 @@ from residua.measure._outputs import pooled
 from residua.models.classifier import Classifier, clone
 from residua.readings import Reading
 from residua.training.loop import SGD, descend, seeded, unwatched
-from residua.training.settings import Batch, Choice, Count, Epochs, Rate, Seed, Weight, check_settings
+from residua.training.settings import Batch, Checked, Choice, Count, Epochs, Rate, Seed, Weight
 
 SHOTS, BITS, PRUNED = (1, 5, 20), (8, 4), (30, 60)
 
 
 @dataclass(frozen=True)
-class Stress:
+class Stress(Checked):
     """Accuracies on the forgotten after each treatment of a copy of the model.
 
     Prototypes are the mean features of the last block, of a few training samples of each class; a sample gets the
@@ -40,9 +40,6 @@ class Stress:
     seed: Annotated[int, Seed()] = 0
 
     label = "stress"
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         values = {"stress.retain": _accuracy(self._fine_tuned(model, task), task.forget)}
@@ -127,7 +124,7 @@ def _cut(least: float) -> Callable[[Tensor], Tensor]:
 
 
 @dataclass(frozen=True)
-class Relearning:
+class Relearning(Checked):
     """Accuracy on the forget set after each mini-batch of further training, on a copy of the model.
 
     The whole course is kept, because how far to go depends on Original: `compare.relearn_time` counts
@@ -148,9 +145,6 @@ class Relearning:
     seed: Annotated[int, Seed()] = 0
 
     label = "relearning"
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         with seeded(self.seed), unwatched():

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -18,7 +17,7 @@ from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.models.classifier import Classifier, clone, evaluated
 from residua.readings import Reading
-from residua.training.settings import Count, Seed, check_settings
+from residua.training.settings import Checked, Count, Seed
 
 BATCH = 250
 # Packages whose layers are what their names say; the code of others may do anything under any name.
@@ -28,7 +27,7 @@ LINEAR = 1e-4
 
 
 @dataclass(frozen=True)
-class Structure:
+class Structure(Checked):
     """The make of a network, and whether it answers alike however it is asked.
 
     `inconsistency` is the largest difference between the features or logits of some images in a batch and one by one,
@@ -40,9 +39,6 @@ class Structure:
     few: Annotated[int, Count("Images of each split that are asked in several ways.")] = 8
 
     label = "structure"
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         with evaluated(model):
@@ -151,17 +147,15 @@ def _blocks(model: Classifier, x: Tensor) -> tuple[np.ndarray, np.ndarray]:
     linear, weightless = [], []
     with torch.inference_mode():
         for i, block in enumerate(model.blocks, start=1):
-            f: Callable[[Tensor], Tensor] = block
-            linear.append(i > 1 and _is_linear(f, x))
+            linear.append(False)
+            if i > 1:
+                other = x.roll(1, dims=0)
+                asked = (x, other, x + other, torch.zeros_like(x))
+                a, b, both, nothing = (block(each.clone()) for each in asked)
+                linear[-1] = bool((both + nothing - a - b).abs().max() <= LINEAR * (a - nothing).abs().max())
             weightless.append(not any(True for _ in block.parameters()))
             x = block(x.clone())
     return np.array(linear), np.array(weightless)
-
-
-def _is_linear(f: Callable[[Tensor], Tensor], z: Tensor) -> bool:
-    other = z.roll(1, dims=0)
-    a, b, both, nothing = (f(each.clone()) for each in (z, other, z + other, torch.zeros_like(z)))
-    return bool((both + nothing - a - b).abs().max() <= LINEAR * (a - nothing).abs().max())
 
 
 def canonical_form(model: Classifier, task: ForgetTask) -> Classifier:
@@ -189,7 +183,7 @@ def canonical_form(model: Classifier, task: ForgetTask) -> Classifier:
 
 
 @dataclass(frozen=True)
-class WeightSketch:
+class WeightSketch(Checked):
     """Each block's and the head's weights, folded into `dim` numbers by random signs and places.
 
     Folding is linear and keeps lengths: |sketch(a) - sketch(b)| is |a - b| with a relative error of about
@@ -201,9 +195,6 @@ class WeightSketch:
     seed: Annotated[int, Seed()] = 0
 
     label = "weights"
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         parts: dict[str, nn.Module] = {f"{i}": block for i, block in enumerate(model.blocks, start=1)}

@@ -191,6 +191,13 @@ def check_settings(settings: object) -> None:
             raise InputError(f"{name} is {value}, expected {bounded}")
 
 
+class Checked:
+    """A dataclass whose values the notes on its fields must allow."""
+
+    def __post_init__(self) -> None:
+        check_settings(self)
+
+
 def directions(method: object) -> dict[str, Way]:
     """The fields that make a method stronger, and whether more or less of them does."""
     kind: Any = type(method)

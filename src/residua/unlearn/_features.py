@@ -12,18 +12,15 @@ from residua.data.split import Split
 from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.models.classifier import Classifier
-from residua.training.settings import check_settings
+from residua.training.settings import Checked
 
 
 @dataclass(frozen=True)
-class InHead:
+class InHead(Checked):
     """A method whose map of the encoder's output becomes part of the head: every block stays Original's."""
 
     keeps_encoder = True
     quick = True
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,15 +21,12 @@ from residua.training.streams import shuffled
 
 
 @dataclass(frozen=True)
-class Descent:
-    """Schedule and augmentation of a training, and the check of all settings."""
+class Descent(settings.Checked):
+    """Schedule and augmentation of a training."""
 
     schedule: settings.Scheduled = "constant"
     crop: settings.Crop = 4
     flip: settings.Flip = True
-
-    def __post_init__(self) -> None:
-        settings.check_settings(self)
 
     def shuffled(self, model: Classifier, split: Split, batch: int, *, keep_last: bool = False) -> Batches:
         """Augmented batches of a split in a fresh order each epoch, on the model's device."""

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from residua.data.split import Split
 from residua.data.task import ForgetTask
 from residua.models.classifier import Classifier, clone
-from residua.training.settings import Count, check_settings
+from residua.training.settings import Checked, Count
 from residua.unlearn._features import only_classes, wide
 
 
 @dataclass(frozen=True)
-class DepthAware:
+class DepthAware(Checked):
     """No training. Of the mean input of every convolution and linear map (over places or tokens) each class has a
     prototype, its mean over samples. Q is an orthonormal basis of the parts of the forgotten prototypes that are no linear
     combination of retained ones, so that retained prototypes pass as before, and
@@ -38,9 +38,6 @@ class DepthAware:
 
     label = "DAMP"
     scenarios = ("class",)
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
         only_classes(self.label, task)

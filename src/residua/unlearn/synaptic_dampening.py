@@ -16,14 +16,14 @@ from residua.data.split import Split
 from residua.data.task import ForgetTask
 from residua.device import memory_budget, safe_kernels
 from residua.models.classifier import Classifier, clone
-from residua.training.settings import Count, Weight, check_settings
+from residua.training.settings import Checked, Count, Weight
 
 # Samples whose gradients are held at once, if memory allows: more are hardly faster.
 MOST = 32
 
 
 @dataclass(frozen=True)
-class SynapticDampening:
+class SynapticDampening(Checked):
     """No training. With the importance of a weight for a set, the mean of its squared gradient over
     single samples (the diagonal of the Fisher information),
 
@@ -51,9 +51,6 @@ class SynapticDampening:
 
     label = "SSD"
     revision = 2
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
         model = clone(original)

@@ -25,7 +25,7 @@ from residua.models.classifier import Classifier
 from residua.progress import tell
 from residua.readings import Curve
 from residua.training.loop import seeded
-from residua.training.settings import Choice, Count, Epochs, Rate, Seed, Setting, check_settings
+from residua.training.settings import Checked, Choice, Count, Epochs, Rate, Seed, Setting
 
 Protocol = Literal["held-out", "paper"]
 # The paper sums the last two blocks of ResNet-18 and the last three of ResNet-50 and ViT.
@@ -36,7 +36,7 @@ PAPER_BATCH = 256
 
 
 @dataclass(frozen=True)
-class InformationCurve:
+class InformationCurve(Checked):
     """I(Z_l; Y) for the last blocks of a network, by several families of critics.
 
     Y is 1 on the forget set and 0 on the retain set; in random forgetting Y is the class, on the
@@ -117,7 +117,7 @@ class InformationCurve:
         return curve
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        super().__post_init__()
         if self.folds % 2:
             raise InputError(
                 f"folds is {self.folds}, expected an even number: network critics take every second"

@@ -196,7 +196,14 @@ def _assembled(pieces: list[Piece], asked: Samples, linear_last: int | None) -> 
         ):
             of_block = kept.setdefault(piece.block, {})
             for name, scores in scored.items():
-                of_block[name] = _added(of_block.get(name), scores, place[seen], len(reading))
+                # Critics of two folds may differ in rounds: the shorter one's last round goes on.
+                total = of_block.get(name, scores.new_zeros(len(scores), len(reading), scores.shape[2]))
+                rounds = max(len(scores), len(total))
+                total, scores = (
+                    torch.cat([x, x[-1:].expand(rounds - len(x), -1, -1)]) for x in (total, scores)
+                )
+                total[:, place[seen]] += scores
+                of_block[name] = total
     # The mean over folds for test images; at the last block the network critic is the linear one.
     for kept in (fits.scores, fits.fewer):
         for block, of_block in kept.items():
@@ -205,14 +212,3 @@ def _assembled(pieces: list[Piece], asked: Samples, linear_last: int | None) -> 
             if block == linear_last and "linear" in of_block:
                 of_block["network"] = of_block["linear"]
     return fits
-
-
-def _added(total: Tensor | None, scores: Tensor, where: Tensor, n: int) -> Tensor:
-    """Scores added at their places. Critics of two folds may differ in rounds: the shorter one's last round goes on."""
-    rounds = max(len(scores), 0 if total is None else len(total))
-    if total is None:
-        total = scores.new_zeros(rounds, n, scores.shape[2])
-    total, scores = (torch.cat([x, x[-1:].expand(rounds - len(x), -1, -1)]) for x in (total, scores))
-    total = total.clone()
-    total[:, where] += scores
-    return total

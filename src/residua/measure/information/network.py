@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
@@ -114,7 +114,7 @@ def fit_network(
             {"params": [critic.g], "lr": how.label_lr},
         ]
     )
-    source, loss = stratified(data.y, inside, how.batch), Losses(label_loss(prior, data.device))
+    source, loss = stratified(data.y, inside, how.batch), LabelLoss(prior.float().log().to(data.device))
     ceiling = entropy(prior)
     scores: list[Tensor] = []
     steps: list[int] = []
@@ -169,15 +169,15 @@ def _hopeless(scores: Tensor, nats: list[float], others: Tensor, y: Tensor, prio
     return added < ADDED and nats[-1] + 3 * (nats[-1] - nats[-2]) < read
 
 
-class Losses:
-    """A loss that remembers its last values."""
+@dataclass(eq=False)
+class LabelLoss:
+    """-log q(y | z), the mean over a batch; its last values are remembered."""
 
-    def __init__(self, loss: Callable[..., Tensor]) -> None:
-        self.loss = loss
-        self.values: list[Tensor] = []
+    log_prior: Tensor
+    values: list[Tensor] = field(default_factory=list)
 
     def __call__(self, critic: nn.Module, z: Tensor, y: Tensor) -> Tensor:
-        value = self.loss(critic, z, y)
+        value = F.cross_entropy(critic(z).float() + self.log_prior, y)
         self.values.append(value.detach())
         return value
 
@@ -188,21 +188,13 @@ class Losses:
         return mean
 
 
-def label_loss(prior: Tensor, device: torch.device) -> Callable[..., Tensor]:
-    """-log q(y | z), the mean over a batch."""
-    log_prior = prior.float().log().to(device)
-
-    def loss(critic: nn.Module, z: Tensor, y: Tensor) -> Tensor:
-        return F.cross_entropy(critic(z).float() + log_prior, y)
-
-    return loss
-
-
+@dataclass(frozen=True, eq=False)
 class Steps:
     """So many batches of stored features, from a source that has no end."""
 
-    def __init__(self, data: Data, source: Iterator[Tensor], steps: int) -> None:
-        self.data, self.source, self.steps = data, source, steps
+    data: Data
+    source: Iterator[Tensor]
+    steps: int
 
     def __len__(self) -> int:
         return self.steps

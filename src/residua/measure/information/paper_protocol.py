@@ -48,7 +48,7 @@ def paper_scores(
         descend(
             critic,
             nets.Steps(data, nets.stratified(data.y, everything, batch), max(1, len(everything) // batch)),
-            nets.label_loss(prior, data.device),
+            nets.LabelLoss(prior.float().log().to(data.device)),
             optimizer=Adam(
                 [
                     {"params": list(critic.f.parameters()), "lr": lr},

@@ -100,9 +100,6 @@ class Samples:
         own = self.fold % 2 if halves else self.fold
         return (((own == fold) & (self.fold >= 0)) | (self.fold == READ_ONLY)).nonzero()[:, 0]
 
-    def index(self) -> Tensor:
-        return torch.cat([part.index for part in self.parts])
-
     def shown(self) -> dict[str, Any]:
         """Shape and normalisation of the images as models see them."""
         first = self.parts[0]

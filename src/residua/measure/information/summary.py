@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from residua.measure.information.estimate import interval
-from residua.measure.information.families import Family, Read, read_family
+from residua.measure.information.families import Family, read_family
 from residua.measure.information.fitting import Fits
 from residua.measure.information.samples import FIT_ONLY, READ_ONLY, Samples, entropy
 from residua.readings import Curve
@@ -46,7 +46,7 @@ def build_curve(
         "terms": terms(own),
         "blocks": np.array(blocks),
         "labels": y[own].numpy().astype(np.int32),
-        "index": asked.index()[(asked.fold >= 0)].numpy(),
+        "index": torch.cat([part.index for part in asked.parts])[asked.fold >= 0].numpy(),
         "course": _course(runs),
     }
     if bool(test.any()):
@@ -60,7 +60,8 @@ def build_curve(
         less = np.mean([run[block].terms[own].numpy() for run in fewer], axis=0)
         low, high, shortfall = interval(arrays["terms"][0, :, row].astype(np.float64), less, values["H"])
         values |= {f"I{block}_low": low, f"I{block}_high": high, f"shortfall{block}": shortfall}
-        values[f"accuracy{block}"] = _accuracy([run[families[0]][block] for run in read], y, own, prior)
+        answers = [(run[families[0]][block].scores[own] + prior.log()).argmax(1) for run in read]
+        values[f"accuracy{block}"] = float((torch.stack(answers) == y[own]).double().mean())
         if "test_terms" in arrays:
             values[f"I{block}_test"] = float(arrays["test_terms"][0, :, row].mean(dtype=np.float64))
         if shortfall > max(SHORT, SHORT_SHARE * values[f"I{block}"]):
@@ -77,11 +78,6 @@ def build_curve(
 def _bounded(value: float, ceiling: float) -> float:
     """Rounding to float16 may carry a mean a hair beyond its bounds."""
     return min(max(float(value), 0.0), ceiling)
-
-
-def _accuracy(read: Sequence[Read], y: Tensor, own: Tensor, prior: Tensor) -> float:
-    right = [(r.scores[own] + prior.log()).argmax(1) == y[own] for r in read]
-    return float(torch.stack(right).double().mean())
 
 
 def _course(runs: Sequence[Fits]) -> np.ndarray:
