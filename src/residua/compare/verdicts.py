@@ -197,28 +197,22 @@ def verdict(
         against, rules: Kind of reference, and the lines that are drawn; `Rules()` by default.
     """
     rules = rules or Rules()
-    side = side_of(outputs, rules)
+    side = None if outputs == "neither" else outputs
+    if isinstance(side, ThreeSample):
+        side = side.closer_to(rules.level)
     where = _where(inside, against, rules)
     contradicted = tuple(each for each in witnesses if inside and each.contradicts(inside.tolerance))
     barred = bool(contradicted) or any(each.bars for each in caveats)
     known = where if where == "more" or not barred else None
-    found = Findings(_says(side, likeness), known, _keeps(loss, rules))
+    keeps: Keeps | None = None
+    if loss is not None and not loss.low <= rules.utility <= loss.high:
+        keeps = "lost" if loss.low > rules.utility else "kept"
+    found = Findings(_says(side, likeness), known, keeps)
     word = _word(found, side)
     idle = tuple(each for each in witnesses if inside and not each.assessed(inside.tolerance))
     evidence = _Evidence(
-        inside,
-        outputs,
-        side,
-        loss,
-        likeness,
-        contradicted,
-        idle,
-        tuple(caveats),
-        canonical,
-        against,
-        where,
-        rules,
-    )
+        inside, outputs, side, loss, likeness, contradicted, idle, tuple(caveats), canonical, against, where, rules
+    )  # fmt: skip
     to_do = _remedies(evidence) if word == "UNDETERMINED" else ()
     return Verdict(word, found, _three_lines(word, evidence, to_do), _limits(evidence), to_do)
 
@@ -241,18 +235,6 @@ def _says(side: Side | None, likeness: Likeness | None) -> Says | None:
     if side == "original" or likeness is None:
         return side
     return "like" if likeness.like else "unlike"
-
-
-def _keeps(loss: Loss | None, rules: Rules) -> Keeps | None:
-    if loss is not None and loss.low > rules.utility:
-        return "lost"
-    return "kept" if loss is not None and loss.high < rules.utility else None
-
-
-def side_of(outputs: Outputs | None, rules: Rules) -> Side | None:
-    if isinstance(outputs, ThreeSample):
-        return outputs.closer_to(rules.level)
-    return None if outputs == "neither" else outputs
 
 
 def accuracy_loss(before: float, after: float, n: int) -> Loss:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -33,8 +33,6 @@ class Pass:
     logits: Tensor
     features: dict[int, Tensor]
 
-
-See = Callable[[int, Tensor], None]
 
 _passes: Memo[Pass] = Memo(entries=24, size=memory_budget() // 2)
 
@@ -74,25 +72,29 @@ def pooled(
 
 
 def _passed(
-    model: Classifier, split: Split, precision: Precision, blocks: Sequence[int], see: See | None = None
+    model: Classifier,
+    split: Split,
+    precision: Precision,
+    blocks: Sequence[int],
+    keepers: Keepers | None = None,
 ) -> Pass:
-    """The pass with these blocks' features, which is run if none is remembered, or if `see` looks on.
+    """The pass with these blocks' features, which is run if none is remembered, or if there are `keepers`.
 
-    To `see` each block's whole output is shown, batch by batch, the last block's pooled; it judges what it sees.
+    These take the whole outputs of their blocks, batch by batch, the last block's pooled, and judge what they take.
     """
     data = (split.digest(), split.mean, split.std, split.size)
     function = identity(model)
     key = function and (function, data, precision, str(model.device), _batch(model))
-    kept = None if see else _passes.get(key)
+    kept = None if keepers else _passes.get(key)
     if kept is None or any(block not in kept.features for block in blocks):
-        kept = _run(model, split, precision, blocks, see)
+        kept = _run(model, split, precision, blocks, keepers or {})
         size = sum(t.nbytes for t in (kept.logits, *kept.features.values()))
         # Of too large a pass at least the logits are remembered: they are what most measures ask for.
         if size > _passes.size:
             _passes.put(key, Pass(kept.logits, {}), kept.logits.nbytes)
         else:
             _passes.put(key, kept, size)
-    if see is None and not torch.isfinite(kept.logits).all():
+    if not keepers and not torch.isfinite(kept.logits).all():
         raise InputError(
             "the model's outputs are not finite numbers; its weights are damaged or have diverged"
         )
@@ -104,7 +106,7 @@ def _batch(model: Classifier) -> int:
 
 
 def _run(
-    model: Classifier, split: Split, precision: Precision, blocks: Sequence[int], see: See | None = None
+    model: Classifier, split: Split, precision: Precision, blocks: Sequence[int], keepers: Keepers
 ) -> Pass:
     """All blocks' features are kept if they are small, else only `blocks`."""
     outputs: list[Tensor] = []
@@ -115,8 +117,8 @@ def _run(
             for i, block in enumerate(model.blocks, start=1):
                 x = model.pool(block(x)) if i == model.depth else block(x)
                 features[i] = x.flatten(1).clone() if i == model.depth else _vector(x)
-                if see:
-                    see(i, x)
+                if i in keepers:
+                    keepers[i].take(_laid_out(x).float())
             outputs.append(model.head(x).float().cpu())
             numbers = sum(z.shape[1] for z in features.values())
             kept = features if 4 * len(split) * numbers <= FEATURES else {i: features[i] for i in blocks}
@@ -189,16 +191,6 @@ def rows(z: Stored) -> Tensor:
     return z.rows if isinstance(z, Recomputed) else z.reshape(-1, z.shape[-1])
 
 
-def feature_shapes(model: Classifier, split: Split, blocks: Sequence[int]) -> dict[int, tuple[int, ...]]:
-    """The shape of one sample's features at each block, as they are stored."""
-    x, _ = next(iter(split.subset(torch.arange(min(2, len(split)))).batches(2, device=model.device)))
-    with evaluated(model), torch.inference_mode():
-        found = model.features(x, blocks)
-        if model.depth in found:
-            found[model.depth] = model.pool(found[model.depth])
-    return {block: tuple(_laid_out(z).shape[1:]) for block, z in found.items()}
-
-
 def features(
     model: Classifier,
     parts: Split | Sequence[Split],
@@ -219,20 +211,21 @@ def features(
         if not 1 <= block <= model.depth:
             raise InputError(f"block {block} does not exist; this network has blocks 1 to {model.depth}")
     n = sum(len(part) for part in parts)
-    shapes = feature_shapes(model, parts[0], blocks)
+    # The shape of one sample's features at each block, as they are stored.
+    x, _ = next(iter(parts[0].subset(torch.arange(min(2, len(parts[0])))).batches(2, device=model.device)))
+    with evaluated(model), torch.inference_mode():
+        some = model.features(x, blocks)
+        some |= {block: model.pool(z) for block, z in some.items() if block == model.depth}
+    shapes = {block: tuple(_laid_out(z).shape[1:]) for block, z in some.items()}
     found = room.places({block: 4 * n * math.prod(shape) for block, shape in shapes.items()}, memory, disk)
-    keepers: dict[int, _Maps | _Samples] = {
+    keepers: Keepers = {
         block: _Samples(block, n, shape) if found[block] == "nowhere" and len(shape) > 1
         else _Maps(torch.from_numpy(room.array((n, *shape), "float32", found[block], f"features of block {block}")))
         for block, shape in shapes.items()
     }  # fmt: skip
 
-    def see(block: int, z: Tensor) -> None:
-        if block in keepers:
-            keepers[block].take(_laid_out(z).float())
-
     for part in parts:
-        _passed(model, part, "float32", (model.depth,), see)
+        _passed(model, part, "float32", (model.depth,), keepers)
     for block, keeper in keepers.items():
         if not keeper.finite():
             raise InputError(
@@ -284,6 +277,9 @@ class _Samples:
 
     def finite(self) -> bool:
         return bool(torch.isfinite(self.vectors).all())
+
+
+Keepers = dict[int, _Maps | _Samples]  # by block
 
 
 def _laid_out(z: Tensor) -> Tensor:

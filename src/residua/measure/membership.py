@@ -137,14 +137,12 @@ def attack(
             },
         )
     scale[~varies] = 1.0
-
-    def inputs(x: Tensor) -> np.ndarray:
-        return np.asarray(((x.double() - mean) / scale).clamp(-10, 10) if scaled else x.double())
-
+    shown = ((x.double() - mean) / scale if scaled else x.double() for x in (fit, held, forget))
+    fitted, *asked = (np.asarray(x.clamp(-10, 10) if scaled else x) for x in shown)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # its held-out accuracy says how good it is
-        classifier.fit(inputs(fit), np.repeat([1, 0], [len(chosen.members), len(chosen.others)]))
-    of_held, of_forget = (_scores(classifier, inputs(x)) for x in (held, forget))
+        classifier.fit(fitted, np.repeat([1, 0], [len(chosen.members), len(chosen.others)]))
+    of_held, of_forget = (_scores(classifier, x) for x in asked)
     truth = np.repeat([1, 0], [len(chosen.members_held), len(chosen.others_held)])
     fpr, tpr, _ = roc_curve(truth, of_held)
     values = {

@@ -48,8 +48,11 @@ class Structure(Checked):
             dead = sum(int((low == high).sum()) for low, high in ends.values())
             total = sum(len(low) for low, _ in ends.values())
             linear, weightless = _blocks(model, x)
+            # The structure: layers, their settings and the shapes of their weights; numbers in memory are no part of it.
+            shapes = [f"{name} {tuple(each.shape)} {each.dtype}" for name, each in model.state_dict().items()]
+            text = re.sub(r"0x[0-9a-f]+", "", repr(model)) + "\n".join(shapes)
             arrays = {
-                "digest": np.frombuffer(bytes.fromhex(structure_digest(model)), np.uint8).copy(),
+                "digest": np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8).copy(),
                 "linear": linear,
                 "weightless": weightless,
                 "headless": np.array([not any(True for _ in model.head.parameters())]),
@@ -66,13 +69,6 @@ class Structure(Checked):
                 ),
             }
             return Reading({"dead": dead / max(total, 1), "inconsistency": _inconsistency(model, x)}, arrays)
-
-
-def structure_digest(model: nn.Module) -> str:
-    """SHA-256 of layers, their settings and the shapes of their weights; numbers in memory are no part of it."""
-    shapes = [f"{name} {tuple(each.shape)} {each.dtype}" for name, each in model.state_dict().items()]
-    text = re.sub(r"0x[0-9a-f]+", "", repr(model)) + "\n".join(shapes)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def rounded_weights(tensor: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import torch
 
+from residua.data.split import rounded
 from residua.data.task import ForgetTask
 from residua.errors import InputError
 from residua.measure._memo import Memo, identity
@@ -99,10 +100,11 @@ class InformationCurve(Checked):
         blocks = self._blocks(model)
         with seeded(self.seed):
             asked = samples(task, ratio=self.ratio, fit_on=self.fit_on, folds=self.folds)
+        first = asked.parts[0]
         about = {
             "measure": asdict(self) | {"last": None, "blocks": None},
             "data": asked.digest(),
-            "images": asked.shown(),
+            "images": {"shape": list(first.shape), "mean": rounded(first.mean), "std": rounded(first.std)},
             "network": model.architecture,
         }
         # A model that was trained is stored otherwise in memory than one that was loaded: equal weights, equal curves.

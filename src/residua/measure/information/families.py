@@ -55,7 +55,12 @@ def best_weights(scores: Tensor, y: Tensor, prior: Tensor) -> Tensor:
     for _ in range(60):
         # A Newton step over w >= 0, shortened until it lowers the loss (Armijo's rule).
         gradient, curvature = problem.derivatives(w)
-        step = _least(curvature, gradient, w) - w
+        # The v >= 0 that minimises the quadratic model g^T (v - w) + 1/2 (v - w)^T C (v - w): with C = L L^T that is
+        # |L^T v - L^-1 (C w - g)|^2 / 2 up to a constant, non-negative least squares.
+        curvature = curvature + 1e-10 * curvature.diagonal().max() * torch.eye(len(w), dtype=torch.float64)
+        root = torch.linalg.cholesky(curvature)
+        target = torch.linalg.solve_triangular(root, (curvature @ w - gradient)[:, None], upper=False)[:, 0]
+        step = torch.from_numpy(nnls(root.T.numpy(), target.numpy(), maxiter=100 * len(w))[0]) - w
         slope = float(gradient @ step)
         if slope > -1e-10:
             break
@@ -66,15 +71,6 @@ def best_weights(scores: Tensor, y: Tensor, prior: Tensor) -> Tensor:
             break
         w, value = w + size * step, lower
     return w
-
-
-def _least(curvature: Tensor, gradient: Tensor, w: Tensor) -> Tensor:
-    """The v >= 0 that minimises the quadratic model g^T (v - w) + 1/2 (v - w)^T C (v - w)."""
-    # With C = L L^T the model is |L^T v - L^-1 (C w - g)|^2 / 2 up to a constant: non-negative least squares.
-    curvature = curvature + 1e-10 * curvature.diagonal().max() * torch.eye(len(w), dtype=torch.float64)
-    root = torch.linalg.cholesky(curvature)
-    target = torch.linalg.solve_triangular(root, (curvature @ w - gradient)[:, None], upper=False)[:, 0]
-    return torch.from_numpy(nnls(root.T.numpy(), target.numpy(), maxiter=100 * len(w))[0])
 
 
 class _TwoLabels:

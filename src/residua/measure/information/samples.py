@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from residua.data.split import Split, rounded
+from residua.data.split import Split
 from residua.data.task import ForgetTask
 from residua.errors import InputError
 
@@ -99,11 +99,6 @@ class Samples:
         """Samples that the critic of this fold reads."""
         own = self.fold % 2 if halves else self.fold
         return (((own == fold) & (self.fold >= 0)) | (self.fold == READ_ONLY)).nonzero()[:, 0]
-
-    def shown(self) -> dict[str, Any]:
-        """Shape and normalisation of the images as models see them."""
-        first = self.parts[0]
-        return {"shape": list(first.shape), "mean": rounded(first.mean), "std": rounded(first.std)}
 
     def digest(self) -> str:
         sha = hashlib.sha256()
