@@ -11,7 +11,7 @@ import math
 import re
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -47,6 +47,12 @@ class Header:
     def size(self) -> int:
         """Bytes of the values."""
         return math.prod(self.shape) * self.dtype.itemsize
+
+
+def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays, compressed, under any name: `np.savez_compressed` would add an ending to a path."""
+    with path.open("wb") as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 def read_npz(

@@ -17,7 +17,7 @@ import pydantic
 from residua.device import chosen_precision
 from residua.errors import InputError, first_line, printable
 from residua.files import read_bytes, regular_file, write_atomically
-from residua.npz import read_npz
+from residua.npz import read_npz, write_npz
 from residua.readings import Reading
 from residua.roles import Role, role_of
 from residua.text import from_json
@@ -274,16 +274,12 @@ class Record(pydantic.BaseModel):
         path = folder / f"{self.name}.json"
         arrays, before = _beside(folder, self.name, body["arrays"]), _arrays_before(path)
         if self.arrays:
-            write_atomically(arrays, self._write_arrays)
+            write_atomically(arrays, lambda part: write_npz(part, self.arrays))
         text = json.dumps(body | {"sha256": _hash(body)}, indent=1, ensure_ascii=False) + "\n"
         write_atomically(path, lambda part: part.write_text(text, encoding="utf-8"))
         if before and before != arrays:
             before.unlink(missing_ok=True)
         return path
-
-    def _write_arrays(self, part: Path) -> None:
-        with part.open("wb") as file:
-            np.savez_compressed(file, **self.arrays)  # type: ignore[arg-type]
 
     @classmethod
     def read(cls, path: str | Path) -> Record:

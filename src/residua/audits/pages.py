@@ -10,7 +10,7 @@ import numpy as np
 
 from residua.errors import InputError
 from residua.files import write_atomically
-from residua.npz import read_npz
+from residua.npz import read_npz, write_npz
 from residua.record import Record
 from residua.report.audit import AuditReport
 from residua.text import slug
@@ -53,12 +53,8 @@ def write_thumbnails(folder: Path, report: AuditReport, task: ForgetTask) -> Non
     images = next(iter(task.forget.images.stream([where], torch.device("cpu"))))
     pixels = images.permute(0, 2, 3, 1).contiguous().numpy()
     step = max(1, max(pixels.shape[1:3]) // 72)
-
-    def write(part: Path) -> None:
-        with part.open("wb") as file:
-            np.savez_compressed(file, index=np.array(wanted), images=pixels[:, ::step, ::step])
-
-    write_atomically(folder / THUMBNAILS, write)
+    kept = {"index": np.array(wanted), "images": pixels[:, ::step, ::step]}
+    write_atomically(folder / THUMBNAILS, lambda part: write_npz(part, kept))
 
 
 def read_thumbnails(folder: Path) -> dict[int, np.ndarray]:

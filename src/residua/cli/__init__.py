@@ -92,13 +92,10 @@ def _command(name: str, function: Callable[..., Any] | typer.Typer) -> Any:
     if isinstance(function, typer.Typer):
         return typer.main.get_command(function)
     of_one = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
-    of_one.command(name, help=_reflowed(function.__doc__ or ""))(function)
+    # Paragraphs on one line each: typer would keep the line breaks of the source.
+    paragraphs = (" ".join(part.split()) for part in (function.__doc__ or "").split("\n\n"))
+    of_one.command(name, help="\n\n".join(paragraphs))(function)
     return typer.main.get_command(of_one)
-
-
-def _reflowed(text: str) -> str:
-    """Paragraphs on one line each: typer would keep the line breaks of the source."""
-    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 
 class Lazy(typer.core.TyperGroup):

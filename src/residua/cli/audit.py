@@ -278,7 +278,12 @@ def _audited(
             auditing.check_folder(folder)
     if junit:
         check_place(junit)
-    _check_release(release, roles)
+    if release is not None:
+        if len(roles) > 1:
+            raise InputError("--release writes one model; leave it out, or audit the models one by one")
+        if release.suffix != ".safetensors":
+            raise InputError(f"--release {release} is not understood; give a file that ends in .safetensors")
+        check_place(release)
     return dict(zip(roles, files, strict=True)), folders
 
 
@@ -309,21 +314,13 @@ def _released(
     return audited
 
 
-def _check_release(release: Path | None, roles: list[str]) -> None:
-    if release is None:
-        return
-    if len(roles) > 1:
-        raise InputError("--release writes one model; leave it out, or audit the models one by one")
-    if release.suffix != ".safetensors":
-        raise InputError(f"--release {release} is not understood; give a file that ends in .safetensors")
-    check_place(release)
-
-
 def _typed(words: Mapping[str, str | None], file: str, out: Path | None) -> dict[str, Any]:
     """Names, dates and files typed for the audit of one of the models, and when."""
     when = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
     given = {name: word for name, word in words.items() if word is not None}
-    return given | {"unlearned": file, "when": when} | _where(out)
+    given |= {"unlearned": file, "when": when}
+    # The path from the folder of the report to where the command was typed.
+    return given if out is None or out.is_absolute() else given | {"from": os.path.relpath(".", out)}
 
 
 def _files(role: str, audited: Mapping[str, str], hashes: Mapping[str, str]) -> dict[str, str]:
@@ -401,11 +398,6 @@ def _show(
         )
     if junit:
         write_text(junit, junit_xml(made.report, arguments.measuring_seconds(made.records)))
-
-
-def _where(out: Path | None) -> dict[str, str]:
-    """The path from the folder of the report to where the command was typed."""
-    return {} if out is None or out.is_absolute() else {"from": os.path.relpath(".", out)}
 
 
 def _refuse_idle(options: Mapping[str, Any], where: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import sys
@@ -158,13 +159,13 @@ def work(stage: str = "", device: torch.device | None = None, steps: Sequence[st
             yield
 
 
+@dataclasses.dataclass
 class Remaining:
     """The time left of an audit: what a measure took of one model is what it takes of the others."""
 
-    def __init__(self, steps: Sequence[str]) -> None:
-        self.ahead = list(steps)
-        self.spent: dict[str, float] = {}
-        self.now: tuple[str, float] | None = None
+    ahead: Sequence[str]
+    spent: dict[str, float] = dataclasses.field(default_factory=dict)
+    now: tuple[str, float] | None = None
 
     def begin(self, stage: str) -> str:
         """The time left as this stage begins, in words; empty while nothing like the rest was done."""

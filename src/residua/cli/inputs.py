@@ -52,28 +52,21 @@ def open_task(
 
     Where the words do not say how images are prepared, `shown` does, and without it the checkpoints of `models`.
     """
-    carried, source = carried_by(models) if models and not _normalised(data) and not shown else (shown, "")
+    asked = split_settings(data)[1].keys()
+    silent = models and not asked & {"mean", "normalise"} and not shown
+    carried, source = carried_by(models) if silent else (shown, "")
     opened = open_dataset(data, carried=carried)
     for note in opened.notes:
         say(f"note: {note}")
     task = parse_forget(opened, forget)
-    task = dataclasses.replace(task, preprocessed=_source(data, source))
+    source = f"as {source} says" if source else "the data's own; no checkpoint says otherwise"
+    asks = asked & {"size", "mean", "normalise"}
+    task = dataclasses.replace(task, preprocessed="as asked" if asks else source)
     for splits, pairs in task.duplicates().items():
         if pairs:
             left, right = next(iter(pairs))
             say(f"note: {len(pairs)} pairs of exactly equal images in {splits} (first: {left} and {right})")
     return task
-
-
-def _normalised(data: str) -> bool:
-    return bool(split_settings(data)[1].keys() & {"mean", "normalise"})
-
-
-def _source(data: str, source: str) -> str:
-    asked = split_settings(data)[1].keys() & {"size", "mean", "normalise"}
-    if asked:
-        return "as asked"
-    return f"as {source} says" if source else "the data's own; no checkpoint says otherwise"
 
 
 def carried_by(models: Sequence[str | Path | Checkpoint | None]) -> tuple[Preprocessing | None, str]:

@@ -78,24 +78,24 @@ def open_dataset(
     name = settings.pop("name", name)
     asked = (preprocessing or Preprocessing(size)).over(_preprocessing(settings))
     wanted = asked.over(carried)
-    opened = _fitting(spec, asked.size, wanted.size)
+    # In the size that was asked for or, without that, in their own if it is the one that a model expects.
+    try:
+        opened = _opened(spec, asked.size)
+    except InputError:  # images of several sizes, or not there at all, which the second try says
+        if asked.size == wanted.size:
+            raise
+        opened = _opened(spec, wanted.size)
+    if asked.size is None and wanted.size is not None and opened.shape[1:] != (wanted.size, wanted.size):
+        opened = _opened(spec, wanted.size)
     for split in (opened.train, opened.test):
         if isinstance(split.images, ImageFiles):
             split.images.rehash = bool(settings.get("rehash"))
-    data = part_of(prepare(opened, wanted), _part(settings))
-    data = limited(data, settings.get("limit"))
-    return replace(data, name=name) if name else data
-
-
-def _fitting(spec: str, asked: int | None, carried: int | None) -> Dataset:
-    """The data in the size that was asked for or, without that, in their own if it is the one that a model expects."""
-    if asked is not None or carried is None:
-        return _opened(spec, asked)
     try:
-        data = _opened(spec, None)
-    except InputError:  # images of several sizes, or not there at all, which the second try says
-        return _opened(spec, carried)
-    return data if data.shape[1:] == (carried, carried) else _opened(spec, carried)
+        part = float(settings.get("part", "1"))
+    except ValueError:
+        raise InputError(f"part is {settings['part']!r}, expected a number above 0 and up to 1") from None
+    data = limited(part_of(prepare(opened, wanted), part), settings.get("limit"))
+    return replace(data, name=name) if name else data
 
 
 def split_settings(spec: str) -> tuple[str, dict[str, str]]:
@@ -111,14 +111,6 @@ def with_settings(spec: str, **settings: object) -> str:
     plain, before = split_settings(spec)
     kept = before | {key: str(value) for key, value in settings.items() if value is not None}
     return f"{plain}?{'&'.join(f'{key}={value}' for key, value in kept.items())}" if kept else plain
-
-
-def _part(settings: dict[str, str]) -> float:
-    words = settings.get("part", "1")
-    try:
-        return float(words)
-    except ValueError:
-        raise InputError(f"part is {words!r}, expected a number above 0 and up to 1") from None
 
 
 def _preprocessing(settings: dict[str, str]) -> Preprocessing:

@@ -77,7 +77,9 @@ def prepare(data: Dataset, wanted: Preprocessing) -> Dataset:
         mean, std = imagenet(channels)
     elif wanted.normalise == "data":
         mean, std = statistics(data.train)
-    size = wanted.size if wanted.size not in (None, *_square(data.shape)) else data.train.size
+    _, height, width = data.shape
+    new = wanted.size is not None and not height == width == wanted.size
+    size = wanted.size if new else data.train.size
     changed = {"mean": mean, "std": std, "size": size}
     return replace(data, train=replace(data.train, **changed), test=replace(data.test, **changed))  # type: ignore[arg-type]
 
@@ -152,7 +154,3 @@ def imagenet(channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     if channels == 1:
         return (sum(IMAGENET_MEAN) / 3,), (sum(IMAGENET_STD) / 3,)
     raise InputError(f"images of {channels} channels cannot be normalised like ImageNet's; give mean and std")
-
-
-def _square(shape: tuple[int, int, int]) -> tuple[int, ...]:
-    return (shape[1],) if shape[1] == shape[2] else ()

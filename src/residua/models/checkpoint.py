@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -72,11 +73,17 @@ class Checkpoint:
         named = self.path.suffix == ".safetensors"
         looks = self.path.suffix not in (".pt", ".pth") and self.raw[8:9] == b"{"
         self.kind: Literal["safetensors", "pickle"] = "safetensors" if named or looks else "pickle"
-        self._words = self._metadata() if self.kind == "safetensors" else None
-        try:
-            header = from_json(self._words or "{}")
-        except (ValueError, RecursionError):
-            header = None
+        # The entry of the safetensors header that `save` wrote; None if there is none, or no header that is readable.
+        self._words: str | None = None
+        header: Any = None
+        if self.kind == "safetensors":
+            size = int.from_bytes(self.raw[:8], "little")
+            check(f"the header of {self.path}", "text", min(size, len(self.raw)))
+            with contextlib.suppress(ValueError, RecursionError, KeyError, TypeError):
+                words = from_json(self.raw[8 : 8 + size])["__metadata__"][KEY]
+                self._words = words if isinstance(words, str) else None
+            with contextlib.suppress(ValueError, RecursionError):
+                header = from_json(self._words or "{}")
         self.header: dict[str, Any] = header if isinstance(header, dict) else {}
 
     @classmethod
@@ -131,7 +138,14 @@ class Checkpoint:
                     f"checkpoint {self.path} has {field} {architecture.get(field)}, expected {wanted}; "
                     "give the checkpoint that belongs to this data and network"
                 )
-        model = self._built(architecture)
+        try:
+            with torch.device("meta"):
+                model = build(**architecture)
+        except InputError as error:
+            raise InputError(
+                f"checkpoint {self.path} does not say how its network is built ({first_line(error)}); "
+                "save it again with residua.save"
+            ) from error
         _check_shapes(self.path, model, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
         for name, tensor in model.state_dict().items():
             check_tensor(self.path, name, tensors[name], tensor)
@@ -139,16 +153,6 @@ class Checkpoint:
         model.load_state_dict(tensors)
         model.preprocessing = self.preprocessing
         return model.eval()
-
-    def _metadata(self) -> str | None:
-        """The entry of the safetensors header that `save` wrote; None if there is none, or no header that is readable."""
-        size = int.from_bytes(self.raw[:8], "little")
-        check(f"the header of {self.path}", "text", min(size, len(self.raw)))
-        try:
-            words = from_json(self.raw[8 : 8 + size])["__metadata__"][KEY]
-        except (ValueError, RecursionError, KeyError, TypeError):
-            return None
-        return words if isinstance(words, str) else None
 
     def _checked_architecture(self) -> dict[str, Any]:
         if self._words is None:
@@ -164,16 +168,6 @@ class Checkpoint:
                 "file's word; name it with --network (in Python, network=)"
             )
         return self.architecture
-
-    def _built(self, architecture: dict[str, Any]) -> Classifier:
-        try:
-            with torch.device("meta"):
-                return build(**architecture)
-        except InputError as error:
-            raise InputError(
-                f"checkpoint {self.path} does not say how its network is built ({first_line(error)}); "
-                "save it again with residua.save"
-            ) from error
 
 
 def check_tensor(path: Path, name: str, have: Tensor, want: Tensor) -> None:

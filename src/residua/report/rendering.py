@@ -22,11 +22,18 @@ def render(template: str, **shown: Any) -> str:
     """
     from markupsafe import Markup
 
+    from residua.report.figures.style import DARK, variables
+
     script = _text("page.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    scheme = f"{variables(DARK)} color-scheme: dark;"
+    style = (
+        f":root {{ {variables()} color-scheme: light; }}\n"
+        f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {scheme} }} }}\n{_text('page.css')}"
+    )
     page = environment(autoescape=True).get_template(template).render(
         **shown,
-        style=Markup(_style()),
+        style=Markup(style),
         script=Markup(script),
         policy=f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
         generator=generator(),
@@ -77,16 +84,6 @@ def environment(*, autoescape: bool) -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-    )
-
-
-def _style() -> str:
-    from residua.report.figures.style import DARK, variables
-
-    scheme = f"{variables(DARK)} color-scheme: dark;"
-    return (
-        f":root {{ {variables()} color-scheme: light; }}\n"
-        f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {scheme} }} }}\n{_text('page.css')}"
     )
 
 

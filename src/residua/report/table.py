@@ -221,27 +221,22 @@ def ordered(readings: Mapping[str, Reading]) -> list[str]:
 
 
 def headlines(names: Sequence[str]) -> list[str]:
-    blocks = [whole_number(name.rpartition(".")[2]) or 0 for name in names if _parts(name) == "blocks"]
-    return [name for name in names if _is_headline(name, max(blocks, default=0))]
-
-
-def _is_headline(name: str, last: int) -> bool:
-    tail = name.rpartition(".")[2]
-    match _parts(name):
-        case "attacker":
-            return "." not in name or tail == "accuracy"
-        case "blocks":
-            return tail == str(last)
-        case "classes":
-            return tail == "worst"
-        case "whole":
-            return "." not in name or tail in ("original", "reference")
-    return True
-
-
-def _parts(name: str) -> str:
-    entry = explained(name)
-    return entry.parts if entry else "none"
+    """Of the parts of each metric those that a table shows at first: the last block, the worst class, the whole."""
+    parts = {name: "none" if (entry := explained(name)) is None else entry.parts for name in names}
+    tails = {name: name.rpartition(".")[2] for name in names}
+    last = max((whole_number(tails[name]) or 0 for name in names if parts[name] == "blocks"), default=0)
+    shown = {
+        "attacker": ("accuracy",),
+        "blocks": (str(last),),
+        "classes": ("worst",),
+        "whole": ("original", "reference"),
+    }
+    return [
+        name
+        for name in names
+        if tails[name] in shown.get(parts[name], (tails[name],))
+        or ("." not in name and parts[name] in ("attacker", "whole"))
+    ]
 
 
 def cell(reading: Reading, name: str) -> str:

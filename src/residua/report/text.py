@@ -236,25 +236,28 @@ def provenance(report: AuditReport) -> list[tuple[str, str]]:
     about, task = report.about, task_of(report)
     typed, software = part_of(about, "typed"), part_of(about, "software")
     sizes = ", ".join(f"{split.n} {name.replace('_', ' ')}" for name, split in task.splits.items())
+    models = {
+        role: (
+            str(typed.get("init" if role == "start" else role) or ""),
+            f"SHA-256 of the file {report.files[role]}" if report.files.get(role) else "",
+            f"weights {report.models[role][:16]}" if report.models.get(role) else "",
+        )
+        for role in roles_in(report.records)
+    }
+    images = None
+    if task.shape and task.mean and task.std:  # as the models saw them
+        mean, std = (", ".join(f"{value:.3f}" for value in values) for values in (task.mean, task.std))
+        size = " x ".join(map(str, task.shape))
+        images = f"{size}, normalised by mean {mean} and standard deviation {std}"
     rows = [
         ("Made by", typed.get("by")),
         ("Made on", typed.get("when")),
         ("Version", _joined(software)),
-        *(
-            (
-                f"{role_name(role)} model",
-                _model(
-                    typed.get("init" if role == "start" else role),
-                    report.files.get(role),
-                    report.models.get(role),
-                ),
-            )
-            for role in roles_in(report.records)
-        ),
+        *((f"{role_name(role)} model", ", ".join(filter(None, parts))) for role, parts in models.items()),
         ("Given", ACCESS[report.tier]),
         ("Data", typed.get("data") or task.dataset),
         ("Examples", sizes),
-        ("Images", _images(task)),
+        ("Images", images),
         ("To be forgotten", "; ".join(forgotten(report))),
         ("Hash of the task", task.sha256),
         ("Network", _joined(part_of(about, "network"))),
@@ -272,12 +275,6 @@ def hashes(report: AuditReport) -> list[tuple[str, str, str]]:
         (role_name(role), report.models.get(role, ""), report.records[role])
         for role in roles_in(report.records)
     ]
-
-
-def measure_settings(report: AuditReport) -> list[tuple[str, str]]:
-    """The settings of each measure."""
-    found = part_of(report.about, "measures")
-    return [(label, _joined(fields) or "none") for label, fields in found.items() if isinstance(fields, dict)]
 
 
 def rules_line(rules: Rules) -> str:
@@ -323,20 +320,6 @@ def plan_digest(plan: Any) -> str:
 def part_of(about: Mapping[str, Any], name: str) -> dict[str, Any]:
     found = about.get(name)
     return found if isinstance(found, dict) else {}
-
-
-def _model(file: Any, digest: str | None, weights: str | None) -> str | None:
-    parts = (str(file) if file else "", f"SHA-256 of the file {digest}" if digest else "",
-             f"weights {weights[:16]}" if weights else "")  # fmt: skip
-    return ", ".join(filter(None, parts)) or None
-
-
-def _images(task: TaskFacts) -> str | None:
-    """Shape and normalisation of the images as the models saw them."""
-    if not task.shape or not task.mean or not task.std:
-        return None
-    mean, std = (", ".join(f"{value:.3f}" for value in values) for values in (task.mean, task.std))
-    return f"{' x '.join(map(str, task.shape))}, normalised by mean {mean} and standard deviation {std}"
 
 
 def _joined(values: Mapping[str, Any]) -> str | None:
@@ -462,7 +445,11 @@ def shown(report: AuditReport) -> dict[str, Any]:
         "known": known_methods(report),
         "provenance": provenance(report),
         "hashes": hashes(report),
-        "settings": measure_settings(report),
+        "settings": [
+            (label, _joined(fields) or "none")
+            for label, fields in part_of(report.about, "measures").items()
+            if isinstance(fields, dict)
+        ],
         "hanging": HANGING,
         "zero": "references" if references_in(report.metrics) else "random network",
         "role_name": role_name,

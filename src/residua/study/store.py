@@ -37,7 +37,7 @@ from residua.files import open_regular, read_bytes, write_atomically
 from residua.limits import check
 from residua.models.checkpoint import Checkpoint, save
 from residua.models.classifier import Classifier, weights_digest
-from residua.npz import read_npz
+from residua.npz import read_npz, write_npz
 from residua.record import software
 from residua.study.executors import Tell, silent
 from residua.text import from_json
@@ -190,7 +190,7 @@ class Store:
         if arrays:
             result = result.model_copy(update={"arrays": _arrays_hash(arrays)})
             path = file_of(self.folder, "arrays", result.arrays or "")
-            self._write(path, lambda part: _write_arrays(part, arrays))
+            self._write(path, lambda part: write_npz(part, arrays))
         body = json.loads(result.model_dump_json())
         text = json.dumps(body | {"sha256": hash_of(body)}, indent=1, ensure_ascii=False) + "\n"
         check(f"the cell {result.name}", "text", len(text.encode()))
@@ -336,11 +336,6 @@ def _arrays_hash(arrays: Mapping[str, np.ndarray]) -> str:
         sha.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         sha.update(np.ascontiguousarray(array).tobytes())
     return sha.hexdigest()[:32]
-
-
-def _write_arrays(part: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    with part.open("wb") as file:
-        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 BEAT = 5.0

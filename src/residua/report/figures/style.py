@@ -110,7 +110,7 @@ def svg(figure: Figure, name: str, text: str) -> str:
     body = "".join(_words(piece) if i % 2 else _shapes(piece, name, used) for i, piece in enumerate(pieces))
     label = html.escape(text)
     return (
-        f'<svg viewBox="{_rounded(box[1]) if box else ""}" role="img" aria-label="{label}" '
+        f'<svg viewBox="{_finished(box[1]) if box else ""}" role="img" aria-label="{label}" '
         f'xmlns="http://www.w3.org/2000/svg">{body}</svg>'
     )
 
@@ -125,21 +125,19 @@ def _shapes(markup: str, name: str, used: set[str]) -> str:
     markup = re.sub(r'xlink:href="#', f'href="#{name}-', markup)
     markup = re.sub(r"<!--.*?-->", "", markup, flags=re.DOTALL)
     markup = re.sub(r"\n\s*", " ", markup)
-    return _coloured(_rounded(markup))
+    return _finished(markup)
 
 
 def _words(markup: str) -> str:
     """A text element: its attributes as shapes', its content untouched but for the font, which is the page's."""
     end = markup.index(">")
     head = re.sub(r"font: ([\d.]+)px [^;\"]+", r"font-size: \1px", markup[:end])
-    return _coloured(_rounded(head)) + markup[end:]
+    return _finished(head) + markup[end:]
 
 
-def _rounded(markup: str) -> str:
-    return re.sub(r"(?<![\w#.])-?\d+\.\d{3,}(?:e-?\d+)?", lambda n: f"{float(n[0]):.2f}", markup)
-
-
-def _coloured(markup: str) -> str:
+def _finished(markup: str) -> str:
+    """Numbers with two decimals, and colours as variables."""
+    markup = re.sub(r"(?<![\w#.])-?\d+\.\d{3,}(?:e-?\d+)?", lambda n: f"{float(n[0]):.2f}", markup)
     return re.sub(
         r"#[0-9a-f]{6}\b",
         lambda found: f"var(--{_NAMES[found[0]]})" if found[0] in _NAMES else found[0],
