@@ -36,7 +36,7 @@ STUDY = ("tiny", "--data", "fashion-sample?part=0.1", "--no-information", "--job
 # Between two kills so many cells are finished, at most, and then so many seconds pass: the moments are spread over the work,
 # however fast the machine is. A run in which nothing is finished for a minute is killed all the same.
 CELLS, SECONDS, PATIENCE = 4, 2.0, 60.0
-TIMES = ("RTE",)
+TIMES = "RTE"  # and RTE.cpu, RTE.load
 
 
 class TimeIsUp(Exception):
@@ -101,7 +101,9 @@ class Trial:
         found = self.finish(folder)
         self.state["compared"] += 1
         if found != expected:
-            self.state["unequal"].append(folder.name)
+            shown = folder.with_name(f"unequal-{len(self.state['unequal'])}-{folder.name}")
+            shutil.copytree(folder, shown)
+            self.state["unequal"].append(shown.name)
         self.keep()
         shutil.rmtree(folder)
 
@@ -163,7 +165,7 @@ def table(folder: Path) -> list[dict[str, Any]]:
     code = "from residua.cli import run; run()"
     command = [sys.executable, "-c", code, "study", "table", str(folder), "--json"]
     rows = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["rows"]
-    return [{name: value for name, value in row.items() if name not in TIMES} for row in rows]
+    return [{name: value for name, value in row.items() if name.split(".")[0] != TIMES} for row in rows]
 
 
 def done(folder: Path) -> int:

@@ -179,7 +179,8 @@ class InformationCurve(Checked):
                 y[where] = y[where[torch.randperm(len(where))]]
         exchanged = replace(asked, y=y)
         parts = PARTS[self.family]
-        run = fit_blocks(model, {block: stored[block]}, exchanged, parts, how, self.seed, what="chance")
+        only = {block: stored[block]}
+        run = fit_blocks(model, only, exchanged, parts, how, self.seed, what="chance", shortfall=False)
         reading = asked.fold != FIT_ONLY
         fold = asked.fold[reading]
         read = read_family(self.families[0], run.scores, y[reading], fold, asked.prior)[block]

@@ -62,8 +62,11 @@ def fit_blocks(
     how: Fitting,
     seed: int,
     what: str = "information",
+    shortfall: bool = True,
 ) -> Fits:
     """Fit every critic and put the scores where the samples stand. The numbers do not depend on what runs at once.
+
+    Without `shortfall` none is fitted on half the samples, and `fewer` of the pieces is empty.
 
     Network critics are the dearest, so they come last and are told what critics on pooled features read: of many samples
     one that adds nothing to that is not fitted to its end. Those with half the samples are fitted only where network
@@ -71,20 +74,8 @@ def fit_blocks(
     """
     prior, counts = asked.fit_prior(), asked.fold >= 0
     network = {block for block in stored if "network" in parts and block != model.depth}
-    pooled_parts = tuple(part for part in parts if part != "network")
-    tasks: list[Callable[[], Piece]] = []
-    for block, z in sorted(stored.items()):
-        # At the last block the paper's critic is pooling and projection: a linear one.
-        own = ("linear", *pooled_parts) if block not in network and "network" in parts else pooled_parts
-        if not own:
-            continue
-        vector = vectors(z)
-        vector = canonical(vector)(vector)
-        for fold in range(asked.folds):
-            inside, outside = asked.inside(fold), asked.outside(fold)
-            where = (inside, outside, outside[counts[outside]])
-            draw = seed + 100 * block + 10 + fold
-            tasks.append(partial(_pooled_piece, block, vector, asked.y, where, prior, own, draw))
+    pooled = any(part != "network" for part in parts)
+    tasks = _pooled_tasks(model, stored, asked, parts, prior, seed, shortfall)
     total = len(tasks) + HALVES * len(network)
     what = f"{what}, {total} critics of block{'s' if len(stored) > 1 else ''} "
     what += ", ".join(str(block) for block in sorted(stored))
@@ -92,7 +83,7 @@ def fit_blocks(
     linear_last = model.depth if "network" in parts else None
     # Critics on pooled features compute on the CPU, wherever the model is.
     pieces = each(tasks, on="cpu", begin=lambda some: tell(what, some.start / total))
-    known = _known(_assembled(pieces, asked, linear_last), asked, prior) if pooled_parts else {}
+    known = _known(_assembled(pieces, asked, linear_last), asked, prior) if pooled else {}
     tasks = []
     late: list[tuple[int, Callable[[Course], Piece]]] = []
     for block in sorted(network):
@@ -108,12 +99,36 @@ def fit_blocks(
     done = len(pieces)
     pieces += each(tasks, on=model.device.type, begin=lambda some: tell(what, (done + some.start) / total))
     fits = _assembled(pieces, asked, linear_last)
-    adds = {block for block in network if not pooled_parts or _adds(fits, block, asked, prior)}
+    adds = {block for block in network if shortfall and (not pooled or _adds(fits, block, asked, prior))}
     courses = [piece.course for piece in pieces if piece.course]
     fewer = [
         partial(fit, course) for (block, fit), course in zip(late, courses, strict=True) if block in adds
     ]
     return _assembled([*pieces, *each(fewer, on=model.device.type)], asked, linear_last) if fewer else fits
+
+
+def _pooled_tasks(
+    model: Classifier, stored: Mapping[int, Stored], asked: Samples, parts: tuple[str, ...], prior: Tensor, seed: int,
+    shortfall: bool,
+) -> list[Callable[[], Piece]]:  # fmt: skip
+    """Critics on the pooled features of every block, one task for each fold."""
+    counts = asked.fold >= 0
+    tasks: list[Callable[[], Piece]] = []
+    for block, z in sorted(stored.items()):
+        own = tuple(part for part in parts if part != "network")
+        if block == model.depth and "network" in parts:
+            # At the last block the paper's critic is pooling and projection: a linear one.
+            own = ("linear", *own)
+        if not own:
+            continue
+        vector = vectors(z)
+        vector = canonical(vector)(vector)
+        for fold in range(asked.folds):
+            inside, outside = asked.inside(fold), asked.outside(fold)
+            where = (inside, outside, outside[counts[outside]])
+            draw = seed + 100 * block + 10 + fold
+            tasks.append(partial(_pooled_piece, block, vector, asked.y, where, prior, own, draw, shortfall))
+    return tasks
 
 
 def _known(fits: Fits, asked: Samples, prior: Tensor) -> dict[int, Tensor]:
@@ -165,12 +180,12 @@ def _fewer_piece(
 
 
 def _pooled_piece(
-    block: int, z: Tensor, y: Tensor, where: Where, prior: Tensor, parts: tuple[str, ...], draw: int
-) -> Piece:
+    block: int, z: Tensor, y: Tensor, where: Where, prior: Tensor, parts: tuple[str, ...], draw: int, shortfall: bool
+) -> Piece:  # fmt: skip
     start, (inside, outside, own) = time.perf_counter(), where
     with seeded(draw):
         scores = pooled_scores(z, y, inside, outside, prior, parts)
-        fewer = pooled_scores(z, y, half_of(y, inside), own, prior, parts)
+        fewer = pooled_scores(z, y, half_of(y, inside), own, prior, parts) if shortfall else {}
     return Piece(block, outside, own, scores, fewer, None, time.perf_counter() - start)
 
 
