@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
+from typing import TypeVar
 
 # Called with a description of the current work, and the fraction of it that is done, if known.
 Listener = Callable[[str, float | None], object]
 
+T = TypeVar("T")
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 _whose: ContextVar[str] = ContextVar("whose", default="")
 
@@ -22,20 +25,20 @@ def tell(what: str, share: float | None = None) -> None:
 
 
 @contextlib.contextmanager
-def about(whose: str) -> Iterator[None]:
+def holding(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """In the body, the variable has this value."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+def about(whose: str) -> AbstractContextManager[None]:
     """In the body, every report begins with the name of the model that is worked on."""
-    token = _whose.set(whose)
-    try:
-        yield
-    finally:
-        _whose.reset(token)
+    return holding(_whose, whose)
 
 
-@contextlib.contextmanager
-def listening(listener: Listener) -> Iterator[None]:
+def listening(listener: Listener) -> AbstractContextManager[None]:
     """In the body, `listener` is called with every report."""
-    token = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(token)
+    return holding(_listener, listener)

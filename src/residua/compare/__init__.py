@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from residua.compare.accuracies import ain, aus, average_gap, class_changes, gaps, guards, relearn_time
+from residua.compare.accuracies import ain, aus, average_gap, class_changes, guards, relearn_time
 from residua.compare.agreement import (
     Caveat,
     Likeness,
@@ -64,7 +64,6 @@ __all__ = [
     "curve_of",
     "divergences",
     "excess",
-    "gaps",
     "guards",
     "idi",
     "inside",

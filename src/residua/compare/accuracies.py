@@ -1,4 +1,4 @@
-"""Comparisons of accuracies: gaps, AUS, class by class, relearn time, and guards against runs that failed."""
+"""Comparisons of accuracies: the average gap, AUS, class by class, relearn time, and guards against runs that failed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,10 @@ from residua.errors import InputError
 from residua.readings import Reading
 
 
-def gaps(unlearned: Mapping[str, float], reference: Mapping[str, float]) -> dict[str, float]:
-    """value(unlearned) - value(reference) of every name that both have; 0 is best, the sign says which side."""
-    return {name: unlearned[name] - reference[name] for name in unlearned if name in reference}
-
-
 def average_gap(unlearned: Mapping[str, float], reference: Mapping[str, float]) -> float:
     """The mean of |gap| over UA, RA, TA and E-MIA, as far as both have them: 0 is best."""
-    gap = gaps(unlearned, reference)
-    chosen = [abs(gap[name]) for name in ("UA", "RA", "TA", "E-MIA") if name in gap]
+    both = [name for name in ("UA", "RA", "TA", "E-MIA") if name in unlearned and name in reference]
+    chosen = [abs(unlearned[name] - reference[name]) for name in both]
     if not chosen:
         raise InputError(
             "two models cannot be compared: they share none of UA, RA, TA and E-MIA; measure them"

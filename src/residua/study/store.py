@@ -234,9 +234,6 @@ class Store:
                 self.set_aside(phase, "it is not a regular file")
         return path
 
-    def has_model(self, weights: str) -> bool:
-        return _is_regular(file_of(self.folder, "models", weights))
-
     def model(self, weights: str, device: str = "cpu") -> Classifier:
         """The model with these weights, checked against their hash."""
         path = file_of(self.folder, "models", weights)

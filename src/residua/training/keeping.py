@@ -17,6 +17,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ from torch import Tensor, nn
 
 from residua.errors import InputError, first_line
 from residua.files import write_atomically
+from residua.progress import holding
 from residua.text import from_json
 
 # Seconds between two writes: a crash costs no more than these.
@@ -140,23 +142,15 @@ _phases: ContextVar[_Phases | None] = ContextVar("phases", default=None)
 def kept_at(path: Path, every: float = EVERY) -> Iterator[None]:
     """The resumable trainings in the body keep their states here and beside it; they are gone once it is over."""
     phases = _Phases(path, every)
-    token = _phases.set(phases)
-    try:
+    with holding(_phases, phases):
         yield
         for number in range(phases.count):
             phases.place(number).unlink(missing_ok=True)
-    finally:
-        _phases.reset(token)
 
 
-@contextlib.contextmanager
-def unkept() -> Iterator[None]:
+def unkept() -> AbstractContextManager[None]:
     """The trainings in the body begin at the beginning, for callers that follow all of it."""
-    token = _phases.set(None)
-    try:
-        yield
-    finally:
-        _phases.reset(token)
+    return holding(_phases, None)
 
 
 def keeper() -> Keeper | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,7 @@ from residua.device import (
 )
 from residua.errors import Diverged, InputError
 from residua.models.classifier import keep_frozen
+from residua.progress import holding
 from residua.training import distributed
 from residua.training.keeping import Keeper
 from residua.training.settings import OptimizerName, Schedule
@@ -88,37 +90,26 @@ Watcher = Callable[[Tick], None]
 _watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("watchers", default=())
 
 
-@contextlib.contextmanager
-def watching(watcher: Watcher) -> Iterator[None]:
+def watching(watcher: Watcher) -> AbstractContextManager[None]:
     """Every `descend` inside the body reports to `watcher`: progress bars, trajectories.
 
     Args:
         watcher: Called with a `Tick` after each step. It may look at `tick.model`, preferably when `tick.epoch_done`;
             the mode and the random state are restored, so that watching changes nothing.
     """
-    token = _watchers.set((*_watchers.get(), watcher))
-    try:
-        yield
-    finally:
-        _watchers.reset(token)
+    return holding(_watchers, (*_watchers.get(), watcher))
 
 
-@contextlib.contextmanager
-def unwatched() -> Iterator[None]:
+def unwatched() -> AbstractContextManager[None]:
     """No `descend` inside the body reports to anybody: critics and attackers are fitted by the dozen on the way to
     one number, and a watcher of a training does not mean theirs."""
-    token = _watchers.set(())
-    try:
-        yield
-    finally:
-        _watchers.reset(token)
+    return holding(_watchers, ())
 
 
 _pieces: ContextVar[int] = ContextVar("pieces", default=1)
 
 
-@contextlib.contextmanager
-def accumulating(pieces: int) -> Iterator[None]:
+def accumulating(pieces: int) -> AbstractContextManager[None]:
     """Trainings in the body that minimise the cross-entropy pass over each batch in so many pieces, for less memory.
 
     The step is that of the whole batch, up to rounding, but BatchNorm sees a piece at a time. Other losses, which may
@@ -126,11 +117,7 @@ def accumulating(pieces: int) -> Iterator[None]:
     """
     if pieces < 1:
         raise InputError(f"a batch cannot have {pieces} pieces, expected 1 or more")
-    token = _pieces.set(pieces)
-    try:
-        yield
-    finally:
-        _pieces.reset(token)
+    return holding(_pieces, pieces)
 
 
 @contextlib.contextmanager
