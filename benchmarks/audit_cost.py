@@ -1,4 +1,4 @@
-"""What an audit costs, against the three information curves that its IDI is made of.
+"""Cost of an audit against the three information curves that its IDI is made of.
 
     python benchmarks/audit_cost.py [--data parquet:DIR --original O.safetensors --reference R.safetensors]
 

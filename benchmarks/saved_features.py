@@ -1,4 +1,4 @@
-"""What an audit of many or wide saved features costs: 100,000 samples of 512 features of three models, and other sizes.
+"""Cost of an audit of many or wide saved features: 100,000 samples of 512 features of three models, and other sizes.
 
     python benchmarks/saved_features.py [--samples 100000 --features 512 --blocks 1 --classes 0 --seconds 300]
 
@@ -58,7 +58,7 @@ def main(words: list[str] | None = None) -> int:
 
 
 def write(path: Path, options: argparse.Namespace, number: int, knows: float) -> None:
-    """What one model saved; `knows` is how far the forgotten class stands out."""
+    """The saved features of one model; `knows` is how far the forgotten class stands out."""
     n, d = options.samples, options.features
     kinds = options.classes or 10
     y = np.random.default_rng(0).integers(0, kinds, n)

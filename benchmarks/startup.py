@@ -1,4 +1,4 @@
-"""How long `residua --help` takes, against importing PyTorch: python benchmarks/startup.py [--rounds 5] [--json]
+"""Time of `residua --help` against importing PyTorch: python benchmarks/startup.py [--rounds 5] [--json]
 
 Processor time of child processes, the two in turn; the median of the rounds is compared, after one of each that fills the
 file cache. The exit code is 1 where the help takes longer.

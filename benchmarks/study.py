@@ -1,4 +1,4 @@
-"""What a study costs beside its cells: python benchmarks/study.py [--cells 10000] [--speed [--models 8]] [--json]
+"""Cost of a study beside its cells: python benchmarks/study.py [--cells 10000] [--speed [--models 8]] [--json]
 
 Without --speed: a study of stub cells, its plan, its status and a second run. With it: real cells with one and two
 workers, and Ray where it is installed. The exit code is 1 where a bar is missed.

@@ -44,7 +44,7 @@ class TimeIsUp(Exception):
 
 
 class Trial:
-    """What was dealt so far, on disk after every kill."""
+    """The kills dealt so far, on disk after every kill."""
 
     def __init__(self, work: Path, methods: Sequence[str], seconds: float) -> None:
         self.work, self.methods = work, list(methods)
@@ -174,14 +174,14 @@ def done(folder: Path) -> int:
 
 
 def works(folder: Path, since: float) -> bool:
-    """Whether a run has said since then where it is."""
+    """True if a run has said since then where it is."""
     with contextlib.suppress(OSError):
         return (folder / "status.json").stat().st_mtime >= since
     return False
 
 
 def at_work(folder: Path) -> list[str]:
-    """What the run last said that it was at."""
+    """The last report of the run on its own progress."""
     with contextlib.suppress(OSError, ValueError):
         return list(json.loads((folder / "status.json").read_text("utf-8"))["running"])
     return []

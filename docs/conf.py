@@ -59,7 +59,7 @@ def setup(app: Any) -> None:
 
 
 def _as_pages(app: Any, name: str, source: list[str]) -> None:
-    """What only the site needs: contents of the first page, from its own links, and titles of the tables of records."""
+    """Parts that only the site needs: contents of the first page, from its own links, and titles of the tables of records."""
     if name == root_doc:
         source[0] += "".join(toctree(*section) for section in contents(source[0]))
     elif name == "docs/results":

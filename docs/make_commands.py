@@ -73,7 +73,7 @@ def spelled(parameter: Any) -> str:
 
 
 def metavar(parameter: Any) -> str:
-    """What stands for the value: the declared word, the choices, or the kind of value."""
+    """The word that stands for the value: the declared word, the choices, or the kind of value."""
     if parameter.metavar:
         return str(parameter.metavar)
     kind = parameter.type_descriptor.annotation

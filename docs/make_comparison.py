@@ -49,7 +49,7 @@ def _values(report: AuditReport, name: str) -> tuple[float, float, float] | None
 
 
 def accuracy(report: AuditReport) -> bool | None:
-    """Whether UA is within the tolerance of the references'."""
+    """True if UA is within the tolerance of the references'."""
     found = _values(report, "UA")
     return None if found is None else abs(found[0] - found[2]) <= report.rules.outputs
 
@@ -67,7 +67,7 @@ def nearer(name: str) -> Test:
 
 
 def three_sample(report: AuditReport) -> bool | None:
-    """Whether the relative test of outputs takes the side of the references."""
+    """True if the relative test of outputs takes the side of the references."""
     found = report.tests.get("outputs")
     return None if found is None else found.closer_to(report.rules.level) == "reference"
 

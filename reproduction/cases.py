@@ -69,7 +69,7 @@ class Case:
         return BLOCKS.get(self.network, 5)
 
     def fits(self, group: Group, scale: str) -> bool:
-        """Whether records of this group are of this case at this scale: the network always, data or what stands in."""
+        """True if records of this group are of this case at this scale: the network always, data or what stands in."""
         if (group.scale, group.network.get("network"), group.task.scenario) != (
             scale,
             self.network,
@@ -129,7 +129,7 @@ def chosen_group(index: RecordIndex, case: Case, scale: str | None = None) -> Gr
 
 
 def by_paper(curve: Curve) -> bool:
-    """Whether these are the paper's critics, which are read on the data that they were fitted on."""
+    """True if these are the paper's critics, which are read on the data that they were fitted on."""
     return bool(curve.about.get("measure", {}).get("protocol") == "paper")
 
 

@@ -44,7 +44,7 @@ class Panel:
 
     @property
     def enough(self) -> bool:
-        """Whether there is something to draw: more than Original and Retrain, and more than one point of a line."""
+        """True if there is something to draw: more than Original and Retrain, and more than one point of a line."""
         if self.kind == "tsne":
             return len(self.pictures) > 1
         of: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Which methods reach the blocks, and which metrics notice: two studies and their tables.
+"""Methods that reach the blocks, and metrics that notice: two studies and their tables.
 
     python -m reproduction.inside inside --out DIR
     python -m reproduction.inside inside-small --data cifar10:DIR --out DIR
@@ -302,7 +302,7 @@ def table_of(name: str, reports: Sequence[AuditReport]) -> Table:
 
 
 def one_line(name: str, reports: Sequence[AuditReport]) -> str:
-    """What the study found, in one sentence."""
+    """The finding of the study in one sentence."""
     if name == "tribunal":
         found = {each.name: each for each in detectors(plain(reports), knows)}
         named = (

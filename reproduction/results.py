@@ -104,7 +104,7 @@ def _claims(readers: list[Reader]) -> str:
 
 
 def _critics(readers: list[Reader]) -> str:
-    """Whether the choice of critics changes the rank correlation with the paper."""
+    """True if the choice of critics changes the rank correlation with the paper."""
     found: dict[str, list[float]] = {}
     for reader in readers:
         for family, value in agreement(reader).items():

@@ -60,7 +60,7 @@ class Part:
 
     @property
     def there(self) -> bool:
-        """Whether there are numbers of ours, beside those of Original and Retrain, whose IDI is known without any record."""
+        """True if there are numbers of ours, beside those of Original and Retrain, whose IDI is known without any record."""
         return any(row.ours is not None and row.method not in ("Original", "Retrain") for row in self.rows)
 
     @property
@@ -199,7 +199,7 @@ def _row(number: Number, ours: Found, scale: str | None, own: bool = True) -> Ro
 
 
 def _needs_curves(numbers: Iterable[Number]) -> bool:
-    """Whether blocks or ratios are asked for that the main curve does not have."""
+    """True if blocks or ratios are asked for that the main curve does not have."""
     words = ("IDI full", "IDI n=", "std Block", "std 1:", "Block")
     return any(number.quantity.startswith(words) for number in numbers)
 

@@ -143,7 +143,7 @@ def test_options_in_running_text_exist():
 
 
 def _understood(words: list[str]) -> bool:
-    """Whether there are such a command and such options; what they are given does not count."""
+    """True if there are such a command and such options; what they are given does not count."""
     if words[1] not in COMMANDS:
         return False
     command = loaded(words[1], ["COLA"] if words[1] == "unlearn" else [])

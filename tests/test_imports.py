@@ -83,7 +83,7 @@ def run_at_import(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _may_know(parts: list[str], name: list[str]) -> bool:
-    """Whether a file of `unlearn` or `measure` may import this name of them.
+    """True if a file of `unlearn` or `measure` may import this name of them.
 
     `__init__` imports its whole package. Every module may import the package's helpers, which begin with an
     underscore, and `measure/information`, which is one instrument in several files.

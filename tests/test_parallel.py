@@ -92,7 +92,7 @@ def test_processes_end_with_a_parent_that_is_killed(two):
 
 
 def alive(process: int) -> bool:
-    """Whether it is there and not over."""
+    """True if it is there and not over."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False

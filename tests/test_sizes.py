@@ -13,7 +13,7 @@ FUNCTION = 60
 
 
 def declares_options(function: ast.FunctionDef) -> bool:
-    """Whether the signature is a command's list of options: it grows with them, and is not read as code."""
+    """True if the signature is a command's list of options: it grows with them, and is not read as code."""
     return any(isinstance(node, ast.Name) and node.id == "Annotated" for node in ast.walk(function.args))
 
 

@@ -20,7 +20,7 @@ class Diverged(InputError):
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, a GPU's or PyTorch's on the CPU."""
+    """True if memory ran out, a GPU's or PyTorch's on the CPU."""
     return type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
 
 

@@ -219,7 +219,7 @@ def made_up(audited: rs.Audit, change: Callable[[Bodies], None]) -> rs.Audit:
 
 
 def passes(folder, audit: rs.Audit, models, task) -> bool:
-    """Whether the saved audit passes `verify` and measuring again."""
+    """True if the saved audit passes `verify` and measuring again."""
     audit.save(folder)
     if rs.verify(folder):
         return False

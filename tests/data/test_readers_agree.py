@@ -174,7 +174,7 @@ def test_16_bit_colour_is_not_read_as_8_bit_in_silence(tmp_path):
 
 @pytest.mark.parametrize("odd", [0, 5])
 def test_a_saved_data_set_of_several_sizes_is_brought_to_the_size_that_is_given(tmp_path, odd):
-    """Whether the first image is the odd one or a later one; as parquet brings it."""
+    """True if the first image is the odd one or a later one; as parquet brings it."""
     for half in ("train", "test"):
         images = list(pictures(6, False))
         images[odd] = RNG.integers(0, 256, (50, 40, 3), dtype=np.uint8)

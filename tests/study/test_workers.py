@@ -66,7 +66,7 @@ def until(condition, what: str) -> None:
 
 
 def alive(process: int) -> bool:
-    """Whether it is there and not over."""
+    """True if it is there and not over."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False

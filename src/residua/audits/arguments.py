@@ -15,7 +15,7 @@ MODEL_FILES = (".safetensors", ".pt", ".pth", ".npz")
 
 
 def is_keyword(word: str) -> bool:
-    """Whether a word of --reference names no file: none, or a proxy that the audit trains."""
+    """True if a word of --reference names no file: none, or a proxy that the audit trains."""
     return word == "none" or word.startswith("proxy:")
 
 
@@ -47,7 +47,7 @@ def files_of(words: str) -> list[Path]:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is such a file; False for a name that no file can have."""
+    """True if there is such a file; False for a name that no file can have."""
     try:
         return path.exists()
     except (OSError, ValueError):

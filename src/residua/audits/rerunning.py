@@ -362,7 +362,7 @@ def distance(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def same_arrays(then: Record, now: Record) -> bool:
-    """Whether all arrays are equal to the last bit."""
+    """True if all arrays are equal to the last bit."""
     return then.arrays.keys() == now.arrays.keys() and all(
         np.array_equal(array, now.arrays[name]) for name, array in then.arrays.items()
     )

@@ -281,7 +281,7 @@ def with_fields(
 
 
 def _can_be_typed(hint: Any) -> bool:
-    """Whether a word can be a value of this type; a field of another type is set in Python."""
+    """True if a word can be a value of this type; a field of another type is set in Python."""
     if get_origin(hint) is Literal:
         return all(isinstance(value, str) for value in get_args(hint))
     members = [member for member in get_args(hint) or (hint,) if member is not type(None)]

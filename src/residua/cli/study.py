@@ -334,7 +334,7 @@ def _write_page(out: Path, records: Sequence[Record], rows: Any = None) -> None:
 
 
 def _is_current(folder: Path) -> bool:
-    """Whether the page is newer than the study's definition and every record; a run that finds all leaves those alone."""
+    """True if the page is newer than the study's definition and every record; a run that finds all leaves those alone."""
     try:
         drawn = (folder / PAGE).stat().st_mtime_ns
         return all(

@@ -339,7 +339,7 @@ class Detector:
 
 
 def knows(control: str) -> bool | None:
-    """Whether a control has what Original knows of the forgotten data; None where that is open."""
+    """True if a control has what Original knows of the forgotten data; None where that is open."""
     if control in WITHOUT:
         return False
     return True if control in KNOWING and control not in LEFT_OUT else None

@@ -64,7 +64,7 @@ def same_page(written: str, drawn: str) -> str:
 
 
 def drawn_elsewhere(written: str) -> bool:
-    """Whether another version of residua or matplotlib drew this page, so that its figures cannot be compared."""
+    """True if another version of residua or matplotlib drew this page, so that its figures cannot be compared."""
     return generator() not in written
 
 

@@ -74,7 +74,7 @@ class Table:
         )
 
     def is_text(self, column: int) -> bool:
-        """Whether a column holds words, which may be broken at spaces, and not numbers."""
+        """True if a column holds words, which may be broken at spaces, and not numbers."""
         return column == 0 or any(row[column][:1].isalpha() for row in self.rows)
 
     def _least(self, column: int) -> int:

@@ -310,7 +310,7 @@ class Preset:
         return at_scale(label, self.scale, task, network)
 
     def has_stronger_ft(self) -> bool:
-        """Whether the paper's FT* is among the methods."""
+        """True if the paper's FT* is among the methods."""
         return self.scale == "full"
 
 

@@ -285,7 +285,7 @@ class Plan:
 
     @property
     def whole(self) -> bool:
-        """Whether every method ran to its end; otherwise the plan costs at least what it says."""
+        """True if every method ran to its end; otherwise the plan costs at least what it says."""
         return all(cost.whole for (kind, _), cost in self.costs.items() if kind == ShadowScoring.kind)
 
     def count(self, sort: Sort) -> int:

@@ -76,7 +76,7 @@ def own_file(path: Path) -> Path:
 
 
 def is_name(part: str, name: object) -> bool:
-    """Whether this can be the name of a file in this folder of a store."""
+    """True if this can be the name of a file in this folder of a store."""
     return isinstance(name, str) and re.fullmatch(f"[0-9a-f]{{{PARTS[part][0]}}}", name) is not None
 
 
@@ -91,7 +91,7 @@ def file_of(out: Path, part: str, name: str) -> Path:
 
 
 def _is_regular(path: Path) -> bool:
-    """Whether it is there and neither a link nor anything else that is not a file."""
+    """True if it is there and neither a link nor anything else that is not a file."""
     try:
         return stat.S_ISREG(path.lstat().st_mode)
     except OSError:
@@ -370,7 +370,7 @@ class Claims:
             self.release(key)
 
     def take(self, key: str) -> bool:
-        """Whether the cell is ours now."""
+        """True if the cell is ours now."""
         path = file_of(self.out, "claims", key)
         try:
             if self._is_dead(path):

@@ -83,7 +83,7 @@ class Range:
     own: float | None = None  # the method's value, which need not be one of the grid's
 
     def holds(self, value: float | None) -> bool:
-        """Whether a search may try this value; None, a value that the method works out itself, is not tried."""
+        """True if a search may try this value; None, a value that the method works out itself, is not tried."""
         return value is not None and self.low <= value <= self.high
 
     def drawn(self, trial: Any, name: str) -> float:

@@ -25,7 +25,7 @@ _together: ContextVar[Part | None] = ContextVar("together", default=None)
 
 
 def leads() -> bool:
-    """Whether this process writes what all have computed: the first does, and one that trains alone."""
+    """True if this process writes what all have computed: the first does, and one that trains alone."""
     part = _together.get()
     return part is None or part.number == 0
 

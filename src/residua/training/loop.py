@@ -314,7 +314,7 @@ def _in_pieces(batch: tuple[Any, ...], loss: Loss) -> Iterator[tuple[tuple[Any, 
 
 
 def reads_loss(device: torch.device, step: int) -> bool:
-    """Whether the loss is read after this step. Reading a GPU's number waits for the GPU: there, now and then."""
+    """True if the loss is read after this step. Reading a GPU's number waits for the GPU: there, now and then."""
     return device.type == "cpu" or step % 20 == 0
 
 

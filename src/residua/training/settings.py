@@ -158,7 +158,7 @@ class Described:
 
     @property
     def whole(self) -> bool:
-        """Whether values are whole numbers."""
+        """True if values are whole numbers."""
         return self.type is int or int in _members(self.type)
 
 

@@ -168,7 +168,7 @@ class InformationCurve(Checked):
     def _of_random_labels(
         self, model: Classifier, stored: Mapping[int, Stored], asked: Samples, block: int, how: Fitting
     ) -> float:
-        """What the same critics read of the last block, on the same folds, where labels are exchanged at random.
+        """Nats that the same critics read of the last block, on the same folds, where labels are exchanged at random.
 
         Folds, frequencies and kinds of samples stay; whatever this is above 0, the evaluation injects.
         """

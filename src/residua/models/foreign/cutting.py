@@ -252,7 +252,7 @@ class Traced:
         return [next((n for n in reversed(group) if self._has_places(ends[n])), group[0]) for group in groups]
 
     def _mixes_between(self, start: fx.Node, end: fx.Node) -> bool:
-        """Whether a matrix is learned between two boundaries; a norm's weights are none."""
+        """True if a matrix is learned between two boundaries; a norm's weights are none."""
         between = list(self.graph.nodes)[self.place[start] + 1 : self.place[end] + 1]
         return any(parameter.ndim > 1 for node in between for parameter in self._parameters(node))
 

@@ -390,7 +390,7 @@ def _attributes(of: type, *states: Any) -> None:
 
 
 def _counts(argument: Any) -> bool:
-    """Whether it is nothing, the name of a kind, or a few counts by number."""
+    """True if it is nothing, the name of a kind, or a few counts by number."""
     few = type(argument) is dict and len(argument) <= MOST
     return (
         not argument
