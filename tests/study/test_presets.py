@@ -12,7 +12,7 @@ import residua as rs
 from residua.errors import InputError
 from residua.study import presets
 from residua.study.definition import Study
-from residua.study.presets import BUILT_IN, DEPTH, NamedCurve, controls, every_method, network_fields
+from residua.study.presets import BUILT_IN, DEPTH, NamedCurve, controls, demonstration, network_fields
 from residua.training.recipes import PAPER, UNLEARNING
 from residua.unlearn import Random
 
@@ -79,7 +79,7 @@ def test_every_network_of_ours_can_be_studied(network, stripes):
     model = rs.models.build(**fields)
     x, _ = next(iter(task.retain.batches(4, device=model.device)))
     assert model(x).shape == (4, task.classes)
-    for study in (every_method(task, network=network), controls(task, network=network, seeds=[0])):
+    for study in (demonstration(task, network=network), controls(task, network=network, seeds=[0])):
         assert {row.made.network["network"] for row in study.rows} == {network}
 
 

@@ -11,34 +11,8 @@ from typing import Any, Literal, cast
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from residua.compare import (
-    IDI,
-    Caveat,
-    Excess,
-    Findings,
-    Inside,
-    Likeness,
-    Loss,
-    Rules,
-    ThreeSample,
-    Witness,
-    accuracy_loss,
-    curve_in,
-    excess,
-    guards,
-    idi,
-    inside,
-    likeness,
-    mean_curve,
-    metrics,
-    odd_references,
-    offline_attacks,
-    readings_of,
-    structure_caveats,
-    three_sample,
-    verdict,
-    witness,
-)
+from residua import compare
+from residua.compare import IDI, Caveat, Excess, Findings, Inside, Likeness, Loss, Rules, ThreeSample, Witness
 from residua.compare.accuracies import standard_error
 from residua.compare.references import MOVED, Part
 from residua.compare.three_samples import FEWEST, Side
@@ -153,7 +127,7 @@ def audit_report(
     `records` go by role: unlearned, original and reference, reference2, ...; without a reference, random. The kind
     of access, of reference, and what was not assessed are what the records show; `about` is what they do not hold.
     """
-    read = {role: readings_of(records[role]) for role in roles_in(records)}
+    read = {role: compare.readings_of(records[role]) for role in roles_in(records)}
     own, facts = read["unlearned"], _facts(records)
     if about and "plan" in about:
         _follow_plan(Plan.model_validate(about["plan"]), records, rules)
@@ -171,7 +145,7 @@ def audit_report(
     start = None if begun is None else begun.idi
     seen, caveats = find_witnesses(read, task), find_caveats(read, task, rules, inside, start)
     outputs = forget_side(read, task) if against == "none" else tests.get("outputs")
-    result = verdict(
+    result = compare.verdict(
         inside=inside, outputs=outputs, loss=loss, likeness=like, witnesses=seen, caveats=caveats, against=against,
         rules=rules, canonical="structure" in own and bool(own["structure"].arrays["canonical"][0]),
     )  # fmt: skip
@@ -219,7 +193,7 @@ def _guards(read: Readings, task: TaskFacts) -> list[str]:
     if not {"UA", "RA", "TA"} <= own.keys() & before.keys():
         return []
     # Saved outputs do not say what was forgotten; less is asked of random samples, and holds for classes too.
-    return guards(own, before, scenario=task.scenario or "random", samples=task.size("forget"))
+    return compare.guards(own, before, scenario=task.scenario or "random", samples=task.size("forget"))
 
 
 def _facts(records: Mapping[str, Record]) -> dict[str, Any]:
@@ -289,7 +263,7 @@ def curve_parts(read: Readings) -> dict[str, CurvePart]:
     """The information of each block of each model."""
     parts = {}
     for role in roles_in(read):
-        if curve := curve_in(read[role]):
+        if curve := compare.curve_in(read[role]):
             known = all(f"I{block}_low" in curve.values for block in curve.blocks)
             intervals = curve.intervals if known else {}
             chance = curve.values.get(f"random{curve.blocks[-1]}")
@@ -310,7 +284,7 @@ def find_residue(read: Readings, task: TaskFacts, index: IDI | None) -> ResidueP
     unlearned, original, rest = curves
     place = original.blocks.index(index.largest)
     u, o, r = (
-        curve.residue(curve.blocks[place]) for curve in (unlearned, original, mean_curve(rest))
+        curve.residue(curve.blocks[place]) for curve in (unlearned, original, compare.mean_curve(rest))
     )  # networks of another depth count their blocks otherwise
     labels = unlearned.labels
     classes = [
@@ -351,7 +325,7 @@ Readings = Mapping[str, Mapping[str, Reading]]
 
 def curves_of(read: Readings, zeros: Sequence[str]) -> tuple[Curve, Curve, list[Curve]] | None:
     """The curves of the unlearned model, of Original and of what counts as 0; None if one lacks."""
-    u, o, *rest = (curve_in(read.get(role, {})) for role in ("unlearned", "original", *zeros))
+    u, o, *rest = (compare.curve_in(read.get(role, {})) for role in ("unlearned", "original", *zeros))
     if u is None or o is None or not rest or any(curve is None for curve in rest):
         return None
     return u, o, [curve for curve in rest if curve is not None]
@@ -365,9 +339,11 @@ def find_inside(read: Readings, task: TaskFacts, rules: Rules) -> Inside | None:
         return None
     unlearned, original, rest = curves
     if not zeros:
-        found = against_random(idi(unlearned, original=original, reference=rest[0], level=rules.confidence))
+        found = against_random(
+            compare.idi(unlearned, original=original, reference=rest[0], level=rules.confidence)
+        )
     else:
-        found = inside(
+        found = compare.inside(
             unlearned,
             original=original,
             references=rest,
@@ -393,7 +369,7 @@ def _moved(read: Readings, rules: Rules) -> Part | None:
         return None
     u, o, *rest = curves
     tolerance = rules.tolerance(len(rest))
-    found = inside(u, original=o, references=rest, tolerance=tolerance, unseen=False)
+    found = compare.inside(u, original=o, references=rest, tolerance=tolerance, unseen=False)
     if found.idi.value is None or found.low is None or found.high is None:
         return None
     return Part(found.idi.value, found.low, found.high, tolerance, two_sided=True)
@@ -411,9 +387,9 @@ def _metrics(read: Readings, found: Inside | None) -> dict[str, Reading]:
     for role, readings in read.items():
         if role == "start":
             continue
-        own = metrics(readings, **others, index=index_of(role, found))
+        own = compare.metrics(readings, **others, index=index_of(role, found))
         if role in ("unlearned", "original") and "log-odds" in readings and 0 < len(zeros) == len(theirs):
-            attacks = offline_attacks(readings["log-odds"], theirs)
+            attacks = compare.offline_attacks(readings["log-odds"], theirs)
             own = Reading({**own.values, **attacks.values}, notes={**own.notes, **attacks.notes})
         made[role] = own
     return made
@@ -427,7 +403,7 @@ def find_excess(read: Readings, task: TaskFacts) -> Excess | None:
     unlearned, original, rest = curves
     if any("test_terms" not in curve.arrays for curve in (unlearned, original, *rest)):
         return None
-    return excess(unlearned, original=original, reference=mean_curve(rest))
+    return compare.excess(unlearned, original=original, reference=compare.mean_curve(rest))
 
 
 def index_of(role: str, found: Inside | None) -> IDI | None:
@@ -465,7 +441,7 @@ def find_tests(read: Readings) -> dict[str, ThreeSample]:
         u, o, *rows = (np.exp(each.astype(np.float64)) for each in logs)
         if len(u) >= FEWEST and all(row.shape == u.shape for row in (o, *rows)):
             # A side is taken only if the tests against all references take it: the largest p-value of each side.
-            each = [dataclasses.asdict(three_sample(u, row, o)) for row in rows]
+            each = [dataclasses.asdict(compare.three_sample(u, row, o)) for row in rows]
             tests["outputs"] = ThreeSample(
                 **{name: float(np.mean([of[name] for of in each])) for name in ("to_reference", "to_original", "error")},
                 **{name: max(of[name] for of in each) for name in ("p_reference", "p_original")}, n=len(u),
@@ -475,7 +451,7 @@ def find_tests(read: Readings) -> dict[str, ThreeSample]:
         kept = [readings["representation"].arrays for readings in three]
         for key in sorted((key for key in kept[0] if key.startswith("profile.")), key=_number):
             if all(key in arrays for arrays in kept) and len(kept[0][key]) >= FEWEST:
-                tests[f"block {_number(key)}"] = three_sample(*(arrays[key] for arrays in kept))
+                tests[f"block {_number(key)}"] = compare.three_sample(*(arrays[key] for arrays in kept))
     return tests
 
 
@@ -488,8 +464,10 @@ def find_likeness(read: Readings, task: TaskFacts, rules: Rules) -> Likeness | N
     spoken = all("outputs" in read[role] for role in ("unlearned", *zeros))
     roles = ("unlearned", *zeros) if spoken else ()
     logs = [read[role]["outputs"].arrays["log_probabilities"] for role in roles]
-    compare = partial(likeness, n=task.size("forget"), tolerance=rules.outputs, divergence=rules.divergence)
-    plain = compare(
+    alike = partial(
+        compare.likeness, n=task.size("forget"), tolerance=rules.outputs, divergence=rules.divergence
+    )
+    plain = alike(
         shares[0],
         original=shares[1],
         references=shares[2:],
@@ -499,9 +477,9 @@ def find_likeness(read: Readings, task: TaskFacts, rules: Rules) -> Likeness | N
     again = _shares(read, "perturbed", "UA_perturbed")
     if again is None:
         return plain
-    perturbed = compare(again[0], original=again[1], references=again[2:])
+    perturbed = alike(again[0], original=again[1], references=again[2:])
     if (moved := _shares(read, "moved", "UA_moved")) is not None:
-        other = compare(moved[0], original=moved[1], references=moved[2:])
+        other = alike(moved[0], original=moved[1], references=moved[2:])
         perturbed = dataclasses.replace(perturbed, perturbed=other)
     return dataclasses.replace(plain, perturbed=perturbed)
 
@@ -532,7 +510,7 @@ def find_witnesses(read: Readings, task: TaskFacts) -> list[Witness]:
             read[role][label].arrays.get("draws", np.zeros((0, 2)))[:, 1] for role in ("unlearned", zeros[0])
         )
         errors = [float(own.std(ddof=1) / np.sqrt(len(own))) if len(own) > 1 else 0.0 for own in draws]
-        seen = witness(name, known[0], original=known[1], references=known[2:], n=n, errors=errors)
+        seen = compare.witness(name, known[0], original=known[1], references=known[2:], n=n, errors=errors)
         witnesses += [seen] if seen else []
     return witnesses
 
@@ -558,7 +536,7 @@ def find_caveats(
     zeros = references_in(read)
     accuracy = [read[role].get("accuracy", Reading({})).values for role in zeros]
     outputs = [read[role]["outputs"].arrays["log_probabilities"] for role in zeros if "outputs" in read[role]]
-    odd = odd_references(
+    odd = compare.odd_references(
         {name: [each[name] for each in accuracy] for name in ("RA", "TA") if all(name in each for each in accuracy)},
         outputs if len({each.shape for each in outputs}) == 1 else (),
         found.chance.left_out if found is not None and found.chance is not None else (),
@@ -585,7 +563,7 @@ def find_caveats(
     if {"unlearned", "original"} <= made.keys():
         before = made["original"]
         others = {role: made[role] for role in references_in(made)}
-        named += structure_caveats(made["unlearned"], before, list(others.values()), rules.structure)
+        named += compare.structure_caveats(made["unlearned"], before, list(others.values()), rules.structure)
         named += [
             Caveat(
                 f"{role_name(role)} has another structure than Original, so blocks are compared by their place"
@@ -631,7 +609,7 @@ def find_loss(read: Readings, task: TaskFacts, against: Against) -> Loss | None:
     theirs = [accuracy[role]["TA"] for role in references_in(accuracy) if "TA" in accuracy[role]]
     if against == "model" and theirs:
         before = min(before, float(np.mean(theirs)))
-    return accuracy_loss(before, accuracy["unlearned"]["TA"], task.size("test"))
+    return compare.accuracy_loss(before, accuracy["unlearned"]["TA"], task.size("test"))
 
 
 def forget_side(read: Readings, task: TaskFacts) -> Side | Literal["neither"] | None:

@@ -2,7 +2,7 @@
 
 from residua.study.calibrating import calibrate
 from residua.study.definition import Row, Study
-from residua.study.presets import controls, demonstration, every_method, methods_at
+from residua.study.presets import controls, demonstration, methods_at
 from residua.study.schedule import Finished, run
 from residua.study.shadows import ulira
 from residua.study.store import Store
@@ -16,7 +16,6 @@ __all__ = [
     "calibrate",
     "controls",
     "demonstration",
-    "every_method",
     "methods_at",
     "run",
     "tune",

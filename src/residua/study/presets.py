@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from residua import measure
 from residua.audits.auditing import EXTRA_MEASURES, VERDICT_MEASURES
 from residua.controls.adaptive import Adaptive
 from residua.controls.cheats import CHEATS
@@ -18,20 +19,7 @@ from residua.controls.retrained import BadReference, otherwise
 from residua.data.parsing import EMBEDDED, open_dataset, parse_forget
 from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.measure import (
-    Accuracy,
-    ClassAccuracy,
-    Embedding,
-    ForgetOutputs,
-    InformationCurve,
-    Measure,
-    Membership,
-    Perturbed,
-    Probe,
-    Recovery,
-    Representation,
-    WhiteBoxMembership,
-)
+from residua.measure import InformationCurve, Measure, Membership
 from residua.models.networks import NETWORKS
 from residua.report.controls import FURTHER
 from residua.study.cells import network_of, starting_file
@@ -46,14 +34,14 @@ from residua.unlearn import FineTune, Original, Retrain, Unlearner, find, method
 NETWORK = "resnet18"
 # The columns of the paper's tables and recovery; IDI needs the information curve too.
 FULL_STACK: tuple[Measure, ...] = (
-    Accuracy(),
+    measure.Accuracy(),
     Membership(),
-    ForgetOutputs(),
-    Recovery(),
+    measure.ForgetOutputs(),
+    measure.Recovery(),
 )
 # What else the paper's tables and figures show of a model (AUS, white-box MIA, t-SNE), and what verdicts rest on.
 EVERYTHING: tuple[Measure, ...] = (
-    *FULL_STACK, ClassAccuracy(), WhiteBoxMembership(), Embedding(), Perturbed(), Representation(), Probe(),
+    *FULL_STACK, measure.ClassAccuracy(), measure.WhiteBoxMembership(), measure.Embedding(), measure.Perturbed(), measure.Representation(), measure.Probe(),
 )  # fmt: skip
 # Blocks of our networks, the most that a curve can have.
 DEPTH = {"resnet18": 5, "resnet50": 6, "vit": 12}
@@ -120,30 +108,6 @@ def methods_at(
         wanted = {find(label).label for label in labels} | {Original.label, Retrain.label}
         known = [label for label in (*known, *sorted(wanted - set(known))) if label in wanted]
     return lambda task, network: [at_scale(label, scale, task, str(network["network"])) for label in known]
-
-
-def every_method(
-    task: ForgetTask,
-    *,
-    scale: Scale = "tiny",
-    labels: Iterable[str] | None = None,
-    seeds: Sequence[int] = (0,),
-    measures: Sequence[Measure] | None = None,
-    network: str | None = None,
-) -> Study:
-    """Every method on one task.
-
-    Args:
-        task: The forgetting task.
-        scale: Scale of the networks, trainings and recipes.
-        labels: Labels of methods, if not all; Original and Retrain are always there.
-        seeds: Numbers of the Originals.
-        measures: Measures; by default the paper's metrics and the information curve.
-        network: Name of the network.
-    """
-    measures = (InformationCurve(), *FULL_STACK) if measures is None else measures
-    methods = methods_at(scale, labels)
-    return _study(task, scale, network, name="catalogue", methods=methods, measures=measures, seeds=seeds)
 
 
 def _study(task: ForgetTask, scale: Scale, network: str | None, **fields: Any) -> Study:
@@ -351,7 +315,7 @@ def demonstration(
         network,
         name="demo",
         methods=[original, retrain, again, *others],
-        measures=(InformationCurve(), *VERDICT_MEASURES, Membership(), Recovery()),
+        measures=(InformationCurve(), *VERDICT_MEASURES, Membership(), measure.Recovery()),
         seeds=(seed,),
     )
 
