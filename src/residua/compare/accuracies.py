@@ -109,7 +109,7 @@ def guards(
     samples: int,
     settings: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Warnings about a run that obviously failed, each with advice; empty for a good run.
+    """Warnings about a run that obviously failed, each with advice; empty for a good run, or if UA, RA or TA is unknown.
 
     Looks at UA, RA and TA of the unlearned model and of Original. "Nothing happened": UA did not rise by a
     tenth of the way to 1 (`scenario` class) or, where good methods move it by a few per cent (random), by the
@@ -117,7 +117,9 @@ def guards(
     Original's. `settings` names, for the advice, the method's settings of which "more" or "less" unlearns more
     (`training.settings.directions`); None where they are not known.
     """
-    warnings = []
+    warnings: list[str] = []
+    if not {"UA", "RA", "TA"} <= unlearned.keys() & original.keys():
+        return warnings
     least = WAY * (1 - original["UA"]) if scenario == "class" else standard_error(original["UA"], samples)
     if unlearned["UA"] - original["UA"] < least and original["UA"] < 1 - NEAR_ONE:
         warnings.append(

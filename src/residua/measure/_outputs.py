@@ -227,7 +227,8 @@ def features(
     for part in parts:
         _passed(model, part, "float32", (model.depth,), keepers)
     for block, keeper in keepers.items():
-        if not keeper.finite():
+        kept = keeper.z if isinstance(keeper, _Maps) else keeper.vectors
+        if not all(bool(torch.isfinite(part).all()) for part in kept.split(4096)):
             raise InputError(
                 f"the features of block {block} hold NaN or infinite values; the model's weights are damaged"
             )
@@ -252,9 +253,6 @@ class _Maps:
         self.z[self.done : self.done + len(z)] = z
         self.done += len(z)
 
-    def finite(self) -> bool:
-        return all(bool(torch.isfinite(part).all()) for part in self.z.split(4096))
-
 
 class _Samples:
     """Stand-ins for features that are not kept: their means over places, and every k-th place."""
@@ -274,9 +272,6 @@ class _Samples:
         self.rows.append(flat[-self.places % self.every :: self.every].cpu())
         self.vectors[self.done : self.done + len(z)] = z.contiguous().flatten(1, -2).mean(1)
         self.done, self.places = self.done + len(z), self.places + len(flat)
-
-    def finite(self) -> bool:
-        return bool(torch.isfinite(self.vectors).all())
 
 
 Keepers = dict[int, _Maps | _Samples]  # by block

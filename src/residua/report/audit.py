@@ -150,6 +150,7 @@ def audit_report(
         rules=rules, canonical="structure" in own and bool(own["structure"].arrays["canonical"][0]),
     )  # fmt: skip
     all_metrics = _metrics(read, inside)
+    accuracy = (read[role].get("accuracy", Reading({})).values for role in ("unlearned", "original"))
     return AuditReport(
         verdict=result.word,
         findings=result.findings,
@@ -169,7 +170,8 @@ def audit_report(
         residue=find_residue(read, task, None if inside is None else inside.idi),
         loss=loss,
         tests=tests,
-        guards=_guards(read, task),
+        # Saved outputs do not say what was forgotten; less is asked of random samples, and holds for classes too.
+        guards=compare.guards(*accuracy, scenario=task.scenario or "random", samples=task.size("forget")),
         metrics={role: dict(reading.values) for role, reading in all_metrics.items()},
         notes={role: dict(reading.notes) for role, reading in all_metrics.items() if reading.notes},
         not_assessed=_not_assessed(read, tier, records),
@@ -186,14 +188,6 @@ def _follow_plan(plan: Plan, records: Mapping[str, Record], rules: Rules) -> Non
         raise InputError(
             f"the audit departs from its plan: {'; '.join(wrong)}; follow it, or audit without a plan"
         )
-
-
-def _guards(read: Readings, task: TaskFacts) -> list[str]:
-    own, before = (read[role].get("accuracy", Reading({})).values for role in ("unlearned", "original"))
-    if not {"UA", "RA", "TA"} <= own.keys() & before.keys():
-        return []
-    # Saved outputs do not say what was forgotten; less is asked of random samples, and holds for classes too.
-    return compare.guards(own, before, scenario=task.scenario or "random", samples=task.size("forget"))
 
 
 def _facts(records: Mapping[str, Record]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from residua.measure.information.families import read_family
 from residua.measure.information.fitting import Fits
 from residua.measure.information.network import Course
 from residua.measure.information.samples import FIT_ONLY, READ_ONLY, Samples
-from residua.measure.information.summary import _bounded, _by_network, _few, build_curve
+from residua.measure.information.summary import _by_network, _few, build_curve
 
 Z = norm.ppf(0.975)
 
@@ -169,7 +169,14 @@ def test_without_test_images_there_are_no_terms_of_them():
 
 
 def test_a_mean_is_held_between_nothing_and_the_ceiling():
-    assert (_bounded(-1e-4, 0.6), _bounded(0.3, 0.6), _bounded(0.7, 0.6)) == (0.0, 0.3, 0.6)
+    some = asked((60, 60))
+    perfect, silent = (
+        build_curve([fits(some, strength, 0)], some, [4, 5], ("linear",), {}) for strength in (100, 0)
+    )
+    means = perfect.arrays["terms"].mean(axis=-1, dtype=np.float64)
+    assert (means > perfect.values["H"]).all(), "rounding carries the means beyond the ceiling"
+    assert perfect.values["I4"] == perfect.values["I5"] == perfect.values["H"]
+    assert silent.values["I4"] == silent.values["I5"] == 0
 
 
 def test_few_samples_of_one_of_many_labels_are_warned_of():

@@ -54,9 +54,9 @@ def build_curve(
     values, short = {"H": entropy(prior)}, _few(asked)
     for row, block in enumerate(blocks):
         for column, family in enumerate(families):
-            values[f"I{block}" if not column else f"I{block}_{family}"] = _bounded(
-                arrays["terms"][column, :, row].mean(dtype=np.float64), values["H"]
-            )
+            values[f"I{block}" if not column else f"I{block}_{family}"] = min(
+                max(float(arrays["terms"][column, :, row].mean(dtype=np.float64)), 0.0), values["H"]
+            )  # rounding to float16 may carry a mean a hair beyond its bounds
         less = np.mean([run[block].terms[own].numpy() for run in fewer], axis=0)
         low, high, shortfall = interval(arrays["terms"][0, :, row].astype(np.float64), less, values["H"])
         values |= {f"I{block}_low": low, f"I{block}_high": high, f"shortfall{block}": shortfall}
@@ -73,11 +73,6 @@ def build_curve(
     seconds = {f"block{b}": sum(run.seconds.get(b, 0.0) for run in runs) for b in blocks}
     about = dict(about) | {"families": list(families)}
     return Curve(values, arrays, about, notes=_notes(runs) | short, seconds=seconds)
-
-
-def _bounded(value: float, ceiling: float) -> float:
-    """Rounding to float16 may carry a mean a hair beyond its bounds."""
-    return min(max(float(value), 0.0), ceiling)
 
 
 def _course(runs: Sequence[Fits]) -> np.ndarray:
