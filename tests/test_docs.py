@@ -68,6 +68,23 @@ def test_the_table_of_packages_is_the_tree():
     assert set(named) == {path.parent.name for path in (ROOT / "src/residua").glob("*/__init__.py")}
 
 
+def test_the_lines_of_each_package_are_what_the_architecture_says():
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    part = text.split("\n## Where the lines are\n")[1].split("\n## ")[0]
+    whole = re.search(r"^([\d,]+) lines", part, re.MULTILINE)
+    said = {"**": whole[1], **dict(re.findall(r"^\| `(\S+)` \| ([\d,]+) \|", part, re.MULTILINE))}
+    files = {path: path.read_text("utf-8").count("\n") for path in (ROOT / "src/residua").rglob("*.py")}
+    lines = {"**": sum(files.values()), "src/residua/*.py": 0}
+    for path, count in files.items():
+        package = path.relative_to(ROOT / "src/residua").parts[0]
+        name = "src/residua/*.py" if package.endswith(".py") else package
+        lines[name] = lines.get(name, 0) + count
+    assert said.keys() == lines.keys()
+    wrong = {name: (said[name], there) for name, there in lines.items()
+             if abs(int(said[name].replace(",", "")) - there) > 0.05 * there}  # fmt: skip
+    assert wrong == {}, "correct the table in ARCHITECTURE.md"
+
+
 def test_the_departures_are_what_the_tree_gives():
     made = script("make_departures")
     assert (ROOT / "docs/departures.md").read_text(encoding="utf-8") == made.page(), (
