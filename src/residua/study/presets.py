@@ -19,7 +19,7 @@ from residua.controls.retrained import BadReference, otherwise
 from residua.data.parsing import EMBEDDED, open_dataset, parse_forget
 from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.measure import InformationCurve, Measure, Membership
+from residua.measure import InformationCurve, Measure, Membership, Recovery
 from residua.models.networks import NETWORKS
 from residua.report.controls import FURTHER
 from residua.study.cells import network_of, starting_file
@@ -37,7 +37,7 @@ FULL_STACK: tuple[Measure, ...] = (
     measure.Accuracy(),
     Membership(),
     measure.ForgetOutputs(),
-    measure.Recovery(),
+    Recovery(),
 )
 # What else the paper's tables and figures show of a model (AUS, white-box MIA, t-SNE), and what verdicts rest on.
 EVERYTHING: tuple[Measure, ...] = (
@@ -315,7 +315,7 @@ def demonstration(
         network,
         name="demo",
         methods=[original, retrain, again, *others],
-        measures=(InformationCurve(), *VERDICT_MEASURES, Membership(), measure.Recovery()),
+        measures=(InformationCurve(), *VERDICT_MEASURES, Membership(), Recovery()),
         seeds=(seed,),
     )
 
