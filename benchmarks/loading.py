@@ -2,8 +2,8 @@
 
 A folder of small JPEGs is written to a temporary place. `residua data manifest` runs twice on it, the second time with
 digests that the first one kept. Then the images are decoded by threads alone, and as augmented batches of a training; they
-take turns, and the ratio is the median. All times are processor time: what others do on the machine does not count. Exits with 1 if the second command takes 5 s or more, or batches reach less than
-80 % of the decoder's rate.
+take turns, and the ratio is the median. All times are processor time, so that what others do on the machine hardly
+counts. Exits with 1 if the second command takes 5 s or more, or batches reach less than 80 % of the decoder's rate.
 """
 
 from __future__ import annotations

@@ -442,10 +442,15 @@ def test_on_cifar10_too_what_separates_methods_is_inside():
     assert cola.idi.value < rl.idi.value - 0.3
 
 
-def test_a_study_that_was_killed_forty_times_has_the_table_of_one_that_was_not():
+def test_a_study_that_was_killed_a_hundred_times_has_the_table_of_one_that_was_not():
     kept = json.loads((RECORDS / "study-kills/kills.json").read_text("utf-8"))
-    kinds = [kill["kind"] for kill in kept["kills"]]
-    assert kinds.count("group") >= 20
-    assert kinds.count("worker") >= 20
-    assert kept["compared"] >= 2
+    kills = kept["kills"]
+    for kind in ("group", "worker"):
+        own = [kill for kill in kills if kill["kind"] == kind]
+        assert len(own) >= 50
+        assert sum(kill["engine"] == "ray" for kill in own) >= 5
+    assert sum(0 < kill["done"] < kept["cells"] for kill in kills) >= 60, "between the first and the last cell"
+    # A run whose cluster is gone says so and ends with 3.
+    assert {kill["said"] for kill in kills if kill["node"]} == {3}
+    assert kept["compared"] >= 4
     assert (kept["equal"], kept["unequal"]) == (True, [])

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -23,7 +23,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from residua.confined import Confined, image_memory
+from residua.confined import Confined, image_memory, shared
 from residua.data.checks import ELSEWHERE, Location, content, folder, need, per_channel, side
 from residua.data.from_arrays import arrays
 from residua.data.images import Window, decode, examine, files_in_memory, pixels
@@ -132,59 +132,63 @@ class ImageFiles:
         self, batches: Iterable[Tensor], device: torch.device, windows: Iterable[Tensor] | None = None
     ) -> Iterator[Tensor]:
         """As `Images.stream`; with `windows` (n, 5), five numbers from 0 to 1 for each image of a batch, see `pixels`."""
-        cut = itertools.repeat(None) if windows is None else (each.tolist() for each in windows)
-        for images in self._decoded(zip((index.tolist() for index in batches), cut, strict=False)):
-            pinned = images.pin_memory() if device.type == "cuda" else images
-            yield pinned.to(device, non_blocking=True).permute(0, 3, 1, 2)
+        cut = itertools.repeat(None) if windows is None else windows
+        for images in self._decoded(list(zip(batches, cut, strict=False))):
+            away = device.type == "cuda"
+            on = images.pin_memory().to(device, non_blocking=True) if away else images.to(device)
+            yield on.permute(0, 3, 1, 2)
 
-    def _decoded(self, plan: Iterator[tuple[list[int], list[Window] | None]]) -> Iterator[Tensor]:
-        """The batches in order, a few of them decoded ahead."""
+    def _decoded(self, plan: list[tuple[Tensor, Tensor | None]]) -> Iterator[Tensor]:
+        """The batches in order, a few of them decoded ahead, in rooms that children fill and that are used again."""
+        if not plan:
+            return
+        ahead = 2 * self.workers
+        largest = max(len(index) for index, _ in plan)
+        shape = (largest, self.size, self.size, self.channels)
+        rooms = [shared(shape) for _ in range(min(ahead + 1, len(plan)))]
         memory = image_memory() + 1024 * self.size**2 * self.channels
-        children = [
-            Confined(self._pixels, self.paths[0], memory=memory, seconds=10.0 * limit("seconds"))
-            for _ in range(max(1, self.workers))
-        ]
         free: SimpleQueue[Confined] = SimpleQueue()
-        for child in children:
-            free.put(child)
         with contextlib.ExitStack() as all_of_them:
-            for child in children:
-                all_of_them.enter_context(child)
+            for _ in range(max(1, self.workers)):
+                fill = partial(self._fill, rooms)
+                child = Confined(fill, self.paths[0], memory=memory, seconds=10.0 * limit("seconds"))
+                free.put(all_of_them.enter_context(child))
+
+            def batch(number: int) -> Tensor:
+                index, windows = plan[number]
+                child, place = free.get(), number % len(rooms)
+                try:
+                    child.ask((place, index.tolist(), None if windows is None else windows.tolist()))
+                finally:
+                    free.put(child)
+                return torch.from_numpy(rooms[place][: len(index)])
+
             if not self.workers:
-                yield from (self._batch(free, each) for each in plan)
+                yield from map(batch, range(len(plan)))
                 return
             # Each thread waits for a child that decodes.
             pool = all_of_them.enter_context(ThreadPoolExecutor(self.workers))
-            ahead = deque(
-                pool.submit(self._batch, free, each) for each in itertools.islice(plan, 2 * self.workers)
-            )
+            coming = deque(pool.submit(batch, number) for number in range(min(ahead, len(plan))))
             try:
-                while ahead:
-                    images = ahead.popleft().result()
-                    ahead.extend(pool.submit(self._batch, free, each) for each in itertools.islice(plan, 1))
+                for number in range(len(plan)):
+                    images = coming.popleft().result()
+                    if number + ahead < len(plan):  # in the room of the batch before, which is done with
+                        coming.append(pool.submit(batch, number + ahead))
                     yield images
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
-    def _batch(self, free: SimpleQueue[Confined], asked: tuple[list[int], list[Window] | None]) -> Tensor:
-        child = free.get()
-        try:
-            raw = bytearray(child.ask(asked))
-        finally:
-            free.put(child)
-        shape = (len(asked[0]), self.size, self.size, self.channels)
-        return torch.frombuffer(raw, dtype=torch.uint8).view(shape) if raw else torch.empty(shape).byte()
-
-    def _pixels(self, asked: tuple[list[int], list[Window] | None]) -> bytes:
-        """The pixels of these images, cut to their windows where they have some, decoded in a child."""
-        index, windows = asked
-        batch = np.empty((len(index), self.size, self.size, self.channels), np.uint8)
+    def _fill(
+        self, rooms: list[npt.NDArray[np.uint8]], asked: tuple[int, list[int], list[Window] | None]
+    ) -> bytes:
+        """In a child: these images, cut to their windows where they have some, in the room of this number."""
+        place, index, windows = asked
         cut: Sequence[Window | None] = windows or [None] * len(index)
-        for row, i, window in zip(batch, index, cut, strict=True):
+        for row, i, window in zip(rooms[place], index, cut, strict=False):
             path = self.paths[i]
             drafted = None if window is None else (self.size, window)
             row[:] = pixels(decode(content(path), str(path), drafted), self.channels, self.size, window)
-        return batch.tobytes()
+        return b""
 
     @cached_property
     def digests(self) -> list[bytes]:
