@@ -449,7 +449,9 @@ def test_a_study_that_was_killed_a_hundred_times_has_the_table_of_one_that_was_n
         own = [kill for kill in kills if kill["kind"] == kind]
         assert len(own) >= 50
         assert sum(kill["engine"] == "ray" for kill in own) >= 5
-    assert sum(0 < kill["done"] < kept["cells"] for kill in kills) >= 60, "between the first and the last cell"
+    assert sum(0 < kill["done"] < kept["cells"] for kill in kills) >= 60, (
+        "between the first and the last cell"
+    )
     # A run whose cluster is gone says so and ends with 3.
     assert {kill["said"] for kill in kills if kill["node"]} == {3}
     assert kept["compared"] >= 4

@@ -132,7 +132,6 @@ def audit_report(
     if about and "plan" in about:
         _follow_plan(Plan.model_validate(about["plan"]), records, rules)
     task = _task(records["unlearned"])
-    # The kind of access to the unlearned model.
     tier = cast(Tier, " and ".join(sorted(records["unlearned"].method.saved)) or "weights")
     against: Against = "none"
     if "reference" in records:
@@ -144,10 +143,10 @@ def audit_report(
     begun = find_inside({**read, "unlearned": read["start"]}, task, rules) if "start" in read else None
     start = None if begun is None else begun.idi
     seen, caveats = find_witnesses(read, task), find_caveats(read, task, rules, inside, start)
-    outputs = forget_side(read, task) if against == "none" else tests.get("outputs")
     result = compare.verdict(
-        inside=inside, outputs=outputs, loss=loss, likeness=like, witnesses=seen, caveats=caveats, against=against,
-        rules=rules, canonical="structure" in own and bool(own["structure"].arrays["canonical"][0]),
+        inside=inside, outputs=forget_side(read, task) if against == "none" else tests.get("outputs"), loss=loss,
+        likeness=like, witnesses=seen, caveats=caveats, against=against, rules=rules,
+        canonical="structure" in own and bool(own["structure"].arrays["canonical"][0]),
     )  # fmt: skip
     all_metrics = _metrics(read, inside)
     accuracy = (read[role].get("accuracy", Reading({})).values for role in ("unlearned", "original"))
