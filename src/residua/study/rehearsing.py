@@ -265,11 +265,15 @@ def _unlearned(cell: Unlearning, original: Classifier, task: ForgetTask) -> Clas
 
 
 def _short(measure: Measure, model: Classifier, device: str) -> Measure:
-    """The measure with the fewest steps; on a CPU, of a curve of all blocks only the first and the last."""
+    """The measure with the fewest steps; on a CPU, of a curve of all blocks only the first and the last.
+
+    A ViT's blocks are alike, so its last but one stands for the first, whose critic is the whole network.
+    """
     own = {field.name for field in dataclasses.fields(measure)}  # type: ignore[arg-type]
     fields: dict[str, Any] = {name: value for name, value in SHORT.items() if name in own}
     if isinstance(measure, InformationCurve) and measure.last == model.depth and device == "cpu":
-        fields |= {"last": None, "blocks": (1, model.depth)}
+        first = model.depth - 1 if model.architecture.get("network") == "vit" else 1
+        fields |= {"last": None, "blocks": (first, model.depth)}
     return dataclasses.replace(measure, **fields)  # type: ignore[type-var]
 
 
