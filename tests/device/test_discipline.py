@@ -22,7 +22,8 @@ from residua.data.split import MemoryImages
 from residua.device import device_facts
 from residua.measure import MEASURES, InformationCurve
 from residua.measure import _outputs as outputs
-from residua.measure.information import critics, curve, fitting
+from residua.measure.information import coordinates, critics, curve, families, fitting, linear
+from residua.measure.information.samples import frequencies
 from residua.training.keeping import kept_at
 from residua.training.loop import seeded
 from residua.unlearn import METHODS, traits
@@ -49,8 +50,9 @@ def _quick(monkeypatch):
 
 
 @pytest.fixture
-def gpu():
-    """Two GPUs with CUDA's rules and with Apple's, too: no float64."""
+def gpu(monkeypatch):
+    """Two GPUs with CUDA's rules and with Apple's, too: no float64, so that critics in it compute on the CPU."""
+    monkeypatch.setattr(fitting, "_place", lambda *_: torch.device("cpu"))
     with pretend(mps=True) as log:
         yield log
 
@@ -257,7 +259,10 @@ def test_each_copy_of_the_process_works_while_the_parent_has_used_a_gpu(cuda, mo
         assert len({*parallel.each([piece] * 6), os.getpid()}) == 3
 
 
-def test_critics_on_pooled_features_share_the_cores_wherever_the_model_is(cuda, original, task, monkeypatch):
+@pytest.mark.parametrize(("memory", "place"), [(24 << 30, "cuda"), (1 << 16, "cpu")])
+def test_critics_on_pooled_features_compute_on_the_gpu_or_share_the_cores_where_it_has_no_room(
+    memory, place, original, task, monkeypatch
+):
     asked = []
 
     def each(tasks, *, on, **more):
@@ -265,9 +270,57 @@ def test_critics_on_pooled_features_share_the_cores_wherever_the_model_is(cuda, 
         return [one() for one in tasks]
 
     monkeypatch.setattr(fitting, "each", each)
-    InformationCurve(family="stack", last=2, steps=2, rounds=1)(original(), task)
-    assert asked[0] == (8, "cpu")
-    assert asked[1] == (2, "cuda")
+    with pretend(memory=memory):
+        InformationCurve(family="linear", last=2)(original(), task)
+    assert asked[0] == (8, place)
+
+
+def pooled_readings(
+    labels: int, features: int, where: str, n: int = 600
+) -> tuple[torch.Tensor, dict[str, float]]:
+    """The axes of made features, and what each critic reads of them on unseen samples, computed on a device."""
+    generator = torch.Generator().manual_seed(0)
+    y = (torch.arange(n) % labels)[torch.randperm(n, generator=generator)]
+    z = torch.randn(n, features, generator=generator)
+    z += 2 / features**0.5 * torch.randn(labels, features, generator=generator)[y]
+    prior = frequencies(y)
+    z = z.to(where)
+    turn = coordinates.canonical(z)
+    inside, outside = torch.arange(n).chunk(2)
+    with rs.seeded(0):
+        scores = families.pooled_scores(turn(z), y, inside, outside, prior, families.PARTS["nonlinear"])
+    assert all(type(each) is torch.Tensor for each in scores.values())  # on the CPU
+    own, fold = y[outside], torch.arange(len(outside)) % 2
+    read = {
+        name: families.read_family("nonlinear", {1: {name: each}}, own, fold, prior)[1]
+        for name, each in scores.items()
+    }
+    return turn.axes.cpu(), {name: float(each.terms.mean()) for name, each in read.items()}
+
+
+@pytest.mark.parametrize(("labels", "features"), [(2, 20), (2, 150), (3, 20)])
+def test_critics_on_pooled_features_read_on_the_device_what_they_read_on_the_cpu(labels, features):
+    here, read_here = pooled_readings(labels, features, "cpu")
+    with pretend():
+        there, read_there = pooled_readings(labels, features, "cuda:1")
+    torch.testing.assert_close(there, here, rtol=0, atol=1e-8 * float(here.abs().max()))
+    assert min(read_here.values()) > 0.01
+    exact = ("linear",) if features < linear.FEW_FEATURES else ()  # others have products in single precision
+    for name, value in read_here.items():
+        assert read_there[name] == pytest.approx(value, abs=1e-8 if name in exact else 1e-6)
+
+
+def test_critics_on_pooled_features_copy_and_wait_no_more_where_there_are_more_samples():
+    """Up go the features, what is fitted and read, and a draw for each pass over the samples; down, each critic's scores."""
+    found = []
+    for n in (600, 300):
+        with pretend() as log:
+            pooled_readings(2, 20, "cuda:1", n)
+        found.append((log.total("up", "information/"), log.total("down", "information/")))
+        assert log.total("waits", "information/") < 100
+    assert found[0] == found[1]
+    assert found[0][0] <= 6 + critics.MOST_STEPS
+    assert found[0][1] == 3
 
 
 def test_a_task_that_was_used_on_the_device_travels_without_it(cuda, task):

@@ -45,15 +45,15 @@ class Coordinates:
         return turned * (self.radius / norm.clamp_min(self.radius))
 
 
-def canonical(z: Tensor) -> Coordinates:
-    """The coordinates of features (N, ..., d), each of the last axis' directions a channel.
+def canonical(z: Tensor, on: torch.device | None = None) -> Coordinates:
+    """The coordinates of features (N, ..., d), each of the last axis' directions a channel, computed `on` a device.
 
     No label goes in, so all samples may take part. Mean and covariance are robust (rows far out weigh less, as
     in Tyler's estimator), or a few huge rows would shrink the rest to nothing. Directions are turned to the
     eigenvectors of E[ |z|^2 z z^T ], as in fourth-order blind identification, and point to their longer tail.
     Dead directions become 0, so that the number of channels stays.
     """
-    rows = _sample(z.reshape(-1, z.shape[-1])).double()
+    rows = _sample(z.reshape(-1, z.shape[-1])).to(on or z.device).double()
     # Channels may differ by many orders of magnitude; equal scales keep the arithmetic exact.
     scale = rows.std(0)
     scale = torch.where(scale > 0, 1 / scale.clamp_min(1e-300), torch.zeros_like(scale))
@@ -69,7 +69,7 @@ def canonical(z: Tensor) -> Coordinates:
     turn = torch.linalg.eigh(gram(white.mul_(length.clamp_max_(radius)[:, None])) / len(white))[1].flip(1)
     cubes = [(part @ turn.float()).pow_(3).sum(0, dtype=torch.float64) for part in rough.split(CHUNK)]
     turn *= torch.where(torch.stack(cubes).sum(0) < 0, -1.0, 1.0)
-    axes = torch.zeros(z.shape[-1], z.shape[-1], dtype=torch.float64)
+    axes = rows.new_zeros(z.shape[-1], z.shape[-1])
     axes[:, : turn.shape[1]] = scale[:, None] * (whiten @ turn)
     mean = centre + torch.where(scale > 0, mean / scale.clamp_min(1e-300), torch.zeros_like(mean))
     return Coordinates(mean, axes, max(radius, 1e-12))
@@ -78,20 +78,23 @@ def canonical(z: Tensor) -> Coordinates:
 def gram(rows: Tensor) -> Tensor:
     """rows^T rows in double precision; products of rows in single precision are in theirs, and so are short sums of them.
 
-    NumPy sees that the product is symmetric and computes half of it.
+    NumPy, on the CPU, sees that the product is symmetric and computes half of it.
     """
     parts = [rows] if rows.dtype == torch.float64 else rows.split(CHUNK)
-    total = torch.zeros(rows.shape[1], rows.shape[1], dtype=torch.float64)
-    for matrix in (part.numpy() for part in parts):
-        total += torch.from_numpy(matrix.T @ matrix)
+    total = rows.new_zeros(rows.shape[1], rows.shape[1], dtype=torch.float64)
+    for part in parts:
+        matrix = part if part.is_cuda else part.numpy()
+        total += torch.as_tensor(matrix.T @ matrix)
     return total
 
 
 def solved(root: Tensor, rows: Tensor) -> Tensor:
-    """rows @ root^-T for a Cholesky factor, in the precision of the rows, which are overwritten.
+    """rows @ root^-T for a Cholesky factor, in the precision of the rows, which may be overwritten.
 
-    SciPy solves in half the time of PyTorch, which copies rows into columns and back.
+    SciPy, on the CPU, solves in half the time of PyTorch, which copies rows into columns and back.
     """
+    if rows.is_cuda:
+        return torch.linalg.solve_triangular(root.to(rows), rows.T, upper=False).T
     solve = blas.strsm if rows.dtype == torch.float32 else blas.dtrsm
     upper = root.to(rows).contiguous().numpy().T
     return torch.from_numpy(solve(1.0, upper, rows.numpy().T, trans_a=1, overwrite_b=1).T)
@@ -104,7 +107,7 @@ def _sample(rows: Tensor) -> Tensor:
 
 def _whitening(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Robust mean (d), the matrix (d, rank) that takes the robust covariance to 1, and the rows that it makes white."""
-    weights = torch.ones(len(rows), dtype=torch.float64)
+    weights = rows.new_ones(len(rows))
     for _ in range(ROUNDS):
         mean = (weights @ rows) / weights.sum()
         centred = rows - mean
@@ -126,7 +129,7 @@ def _whitened(covariance: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """
     root, failed = torch.linalg.cholesky_ex(covariance)
     if not failed:
-        whiten = solved(root, torch.eye(len(root), dtype=torch.float64))
+        whiten = solved(root, torch.eye(len(root), dtype=root.dtype, device=root.device))
         if float(covariance.trace() * whiten.square().sum()) < 1 / FLOOR:
             return whiten, solved(root, rows)
     variance, axes = torch.linalg.eigh(covariance)

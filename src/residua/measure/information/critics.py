@@ -41,7 +41,7 @@ def quadratic_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -
     kind = torch.float32 if many else torch.float64
     z, read = fit.to(kind), read.to(kind)
     counts = torch.bincount(labels, minlength=len(prior)).double()
-    rare = counts < (z.shape[1] / 2 if many else 0)
+    rare = (counts < (z.shape[1] / 2 if many else 0)).tolist()
     own = [z[labels == c] for c in range(len(prior))]
     means = torch.stack([rows.sum(0, dtype=torch.float64) / max(len(rows), 1) for rows in own]).to(kind)
     for rows, mean in zip(own, means, strict=True):
@@ -49,8 +49,8 @@ def quadratic_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -
     scatter = {c: gram(own[c]) for c in range(len(prior)) if not rare[c]}
     few = [own[c] for c in range(len(prior)) if rare[c]]
     common = sum(scatter.values(), gram(torch.cat([z[:0], *few]))) / len(z)
-    scores = torch.empty(len(SHRINKAGES), len(read), len(prior), dtype=torch.float64)
-    if bool(rare.any()):
+    scores = z.new_empty(len(SHRINKAGES), len(read), len(prior), dtype=torch.float64)
+    if any(rare):
         _rare_scores(scores, common, own, means, read, rare)
     for c, matrix in scatter.items():
         matrix /= counts[c].clamp_min(1)
@@ -76,7 +76,7 @@ def _root(covariance: Tensor) -> Tensor:
 
 
 def _rare_scores(
-    scores: Tensor, common: Tensor, inside: list[Tensor], means: Tensor, read: Tensor, rare: Tensor
+    scores: Tensor, common: Tensor, inside: list[Tensor], means: Tensor, read: Tensor, rare: list[bool]
 ) -> None:
     """Fill in the scores of labels with fewer samples than directions, whose covariance has few directions of its own.
 
@@ -86,7 +86,7 @@ def _rare_scores(
     root = _root(common.clone())
     means, read = (solved(root, rows.clone()) for rows in (means, read))
     log_det = 2 * root.diagonal().log().sum()
-    for c in rare.nonzero()[:, 0]:
+    for c in (label for label, few in enumerate(rare) if few):
         own = solved(root, inside[c])
         values, turn = torch.linalg.eigh((own @ own.T).double() / max(len(own), 1))
         values, turn = values[values > 1e-5], turn[:, values > 1e-5]
@@ -105,7 +105,7 @@ def perceptron_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) 
     fit, read, offset = fit.float(), read.float(), prior.float().log()[:, None]
     net = nn.Sequential(nn.Linear(fit.shape[1], WIDTH), nn.ReLU(), nn.Linear(WIDTH, len(prior)))
     # All weights and all gradients, each as one vector with a view for each layer's weights and biases.
-    values = nn.utils.parameters_to_vector(net.parameters()).detach()
+    values = nn.utils.parameters_to_vector(net.parameters()).detach().to(fit.device)
     slope, mean, square = (torch.zeros_like(values) for _ in range(3))
     sizes = [p.numel() for p in net.parameters()]
     (w, b, v, c), (dw, db, dv, dc) = (
@@ -117,10 +117,10 @@ def perceptron_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) 
     total = min(max(EPOCHS * batches, FEWEST_STEPS), MOST_STEPS)
     for step in range(total):
         if step % batches == 0:
-            order = torch.randperm(len(fit))
+            order = torch.randperm(len(fit)).to(fit.device)
         chosen = order[(step % batches) * BATCH : (step % batches + 1) * BATCH]
         torch.index_select(fit, 0, chosen, out=x)
-        own = (labels[chosen], torch.arange(len(chosen)))
+        own = (labels[chosen], torch.arange(len(chosen), device=fit.device))
         # The gradient of the mean cross-entropy by hand, samples along the columns: half the time of autograd's.
         hidden = torch.addmm(b[:, None], w, x.T).relu_()
         residual = torch.addmm(c[:, None] + offset, v, hidden).softmax(0)
@@ -155,14 +155,15 @@ def cloud_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -> Te
     z, read = fit.double(), read.double()
     counts = torch.bincount(labels, minlength=len(prior)).double()[:, None]
     grand = z.mean(0)
-    means = torch.zeros(len(prior), z.shape[1], dtype=torch.float64).index_add_(0, labels, z - grand) / counts
+    means = z.new_zeros(len(prior), z.shape[1]).index_add_(0, labels, z - grand) / counts
     inside = z - grand - means[labels]
     within = gram(inside.float()) / max(len(z) - len(prior), 1)
     spread, axes = torch.linalg.eigh(within)
     whiten = axes / spread.clamp_min(1e-6 * float(spread.max()) + 1e-12).sqrt()
     centred = means @ whiten
     # The means scatter by 1 / n_c even where the centres are equal.
-    between = (centred.T * prior) @ centred - torch.eye(z.shape[1], dtype=torch.float64) / counts.mean()
+    between = (centred.T * prior) @ centred
+    between.diagonal().sub_(1 / counts.mean())
     b, turn = torch.linalg.eigh(between)
     b = b.clamp_min(0.0)
     shrunk = (centred @ turn) * (counts * b / (counts * b + 1))

@@ -131,8 +131,12 @@ Scores = Mapping[str, Tensor]  # by part: (critics, n, |Y|)
 def pooled_scores(
     z: Tensor, y: Tensor, inside: Tensor, outside: Tensor, prior: Tensor, parts: tuple[str, ...]
 ) -> dict[str, Tensor]:
-    """Scores on `outside` of the critics on pooled features (N, d), in canonical coordinates, fitted on `inside`."""
-    fit, labels, read = z[inside], y[inside], z[outside]
+    """Scores on `outside` of the critics on pooled features (N, d), in canonical coordinates, fitted on `inside`.
+
+    They compute where the features are; the scores are on the CPU.
+    """
+    fit, labels, read = z[inside.to(z.device)], y[inside].to(z.device), z[outside.to(z.device)]
+    prior = prior.to(z.device)
     scores: dict[str, Tensor] = {}
     if "linear" in parts:
         scores["linear"] = linear_scores(fit, labels, read, prior)
@@ -143,7 +147,7 @@ def pooled_scores(
         scores["clouds"] = torch.cat(clouds)
     if "perceptron" in parts:
         scores["perceptron"] = critics.perceptron_scores(fit, labels, read, prior)
-    return scores
+    return {part: of_part.cpu() for part, of_part in scores.items()}
 
 
 def half_of(y: Tensor, inside: Tensor) -> Tensor:

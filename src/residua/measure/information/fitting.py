@@ -10,6 +10,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from residua.device import exact_float32, memory_budget
 from residua.measure._outputs import Stored, rows, vectors
 from residua.measure.information.coordinates import canonical
 from residua.measure.information.families import half_of, pooled_scores, read_family
@@ -21,6 +22,9 @@ from residua.progress import tell
 from residua.training.loop import seeded
 
 HALVES = 2
+# Copies of pooled features in single precision that a GPU has room for while critics are fitted on them: those that are
+# fitted on, read and changed, and for their coordinates three in double precision.
+COPIES = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,19 +79,19 @@ def fit_blocks(
     prior, counts = asked.fit_prior(), asked.fold >= 0
     network = {block for block in stored if "network" in parts and block != model.depth}
     pooled = any(part != "network" for part in parts)
-    tasks = _pooled_tasks(model, stored, asked, parts, prior, seed, shortfall)
+    place = _place(model.device, max(z.shape[0] * z.shape[-1] for z in stored.values()))
+    tasks = _pooled_tasks(model.depth, stored, asked, parts, prior, seed, shortfall, place)
     total = len(tasks) + HALVES * len(network)
     what = f"{what}, {total} critics of block{'s' if len(stored) > 1 else ''} "
     what += ", ".join(str(block) for block in sorted(stored))
     tell(what)
     linear_last = model.depth if "network" in parts else None
-    # Critics on pooled features compute on the CPU, wherever the model is.
-    pieces = each(tasks, on="cpu", begin=lambda some: tell(what, some.start / total))
+    pieces = each(tasks, on=place.type, begin=lambda some: tell(what, some.start / total))
     known = _known(_assembled(pieces, asked, linear_last), asked, prior) if pooled else {}
     tasks = []
     late: list[tuple[int, Callable[[Course], Piece]]] = []
     for block in sorted(network):
-        coordinates = canonical(rows(stored[block])).on(model.device)
+        coordinates = canonical(rows(stored[block]), place).on(model.device)
         data = Data(stored[block], asked.y, coordinates, model.device)
         for half in range(HALVES):
             inside, outside = asked.inside(half, halves=True), asked.outside(half, halves=True)
@@ -107,21 +111,30 @@ def fit_blocks(
     return _assembled([*pieces, *each(fewer, on=model.device.type)], asked, linear_last) if fewer else fits
 
 
+def _place(device: torch.device, features: int) -> torch.device:
+    """Where critics on so many pooled features compute: on the model's GPU, if it is CUDA's and has room for them.
+
+    Else on the CPU, side by side on its cores. They need double precision, which Apple's GPUs lack.
+    """
+    fits = device.type == "cuda" and COPIES * 4 * features <= memory_budget(device)
+    return device if fits else torch.device("cpu")
+
+
 def _pooled_tasks(
-    model: Classifier, stored: Mapping[int, Stored], asked: Samples, parts: tuple[str, ...], prior: Tensor, seed: int,
-    shortfall: bool,
+    depth: int, stored: Mapping[int, Stored], asked: Samples, parts: tuple[str, ...], prior: Tensor, seed: int,
+    shortfall: bool, place: torch.device,
 ) -> list[Callable[[], Piece]]:  # fmt: skip
     """Critics on the pooled features of every block, one task for each fold."""
     counts = asked.fold >= 0
     tasks: list[Callable[[], Piece]] = []
     for block, z in sorted(stored.items()):
         own = tuple(part for part in parts if part != "network")
-        if block == model.depth and "network" in parts:
+        if block == depth and "network" in parts:
             # At the last block the paper's critic is pooling and projection: a linear one.
             own = ("linear", *own)
         if not own:
             continue
-        vector = vectors(z)
+        vector = vectors(z).to(place)
         vector = canonical(vector)(vector)
         for fold in range(asked.folds):
             inside, outside = asked.inside(fold), asked.outside(fold)
@@ -183,7 +196,7 @@ def _pooled_piece(
     block: int, z: Tensor, y: Tensor, where: Where, prior: Tensor, parts: tuple[str, ...], draw: int, shortfall: bool
 ) -> Piece:  # fmt: skip
     start, (inside, outside, own) = time.perf_counter(), where
-    with seeded(draw):
+    with seeded(draw), exact_float32(torch.float32, z.device):
         scores = pooled_scores(z, y, inside, outside, prior, parts)
         fewer = pooled_scores(z, y, half_of(y, inside), own, prior, parts) if shortfall else {}
     return Piece(block, outside, own, scores, fewer, None, time.perf_counter() - start)

@@ -24,7 +24,8 @@ CONVERGED = 1e-10
 # Products are in single precision until steps gain less than this, far above its rounding errors.
 ROUGH = 1e-7
 MOST_STEPS, MEMORY = 1000, 10
-CHUNK = 1 << 21  # bytes of the features and of the scores of one chunk of samples: what a cache holds
+# Bytes of the features and of the scores of one chunk of samples: what a cache holds, and what keeps a GPU busy.
+CHUNK, ON_GPU = 1 << 21, 1 << 28
 
 
 def linear_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -> Tensor:
@@ -41,11 +42,11 @@ def linear_scores(fit: Tensor, labels: Tensor, read: Tensor, prior: Tensor) -> T
 def linear_weights(fit: Tensor, labels: Tensor, prior: Tensor) -> Tensor:
     """Weights (ridges, |Y|, d + 1), intercepts last; of two labels only the second's, as the first's are 0."""
     log_prior = prior.double().log()
-    ridges = torch.tensor(RIDGES, dtype=torch.float64)
+    ridges = torch.tensor(RIDGES, dtype=torch.float64, device=fit.device)
     if len(prior) == 2 and fit.shape[1] <= FEW_FEATURES:
         return _newton(F.pad(fit.double(), (0, 1), value=1.0), labels, log_prior)
     vectors = len(prior) if len(prior) > 2 else 1
-    weights = torch.zeros(len(RIDGES), vectors, fit.shape[1] + 1, dtype=torch.float64)
+    weights = log_prior.new_zeros(len(RIDGES), vectors, fit.shape[1] + 1)
     for dtype, enough in ((torch.float32, ROUGH), (torch.float64, CONVERGED)):
         weights = minimise(_Objective(fit, labels, log_prior, ridges, dtype), weights, enough)
     return weights
@@ -57,8 +58,7 @@ def _newton(z: Tensor, y: Tensor, log_prior: Tensor) -> Tensor:
     target = y.double()
     offset = float(log_prior[1] - log_prior[0])
     rough = z.float()  # enough for the Hessian, which only says where to go
-    w = torch.zeros(d, dtype=torch.float64)
-    penalty = torch.zeros(d, dtype=torch.float64)
+    w, penalty = z.new_zeros(d), z.new_zeros(d)
 
     def objective(w: Tensor) -> float:
         logit = z @ w + offset
@@ -97,11 +97,12 @@ class _Objective:
     def __call__(self, weights: Tensor, which: Tensor) -> tuple[Tensor, Tensor]:
         problems, vectors, d = len(weights), weights.shape[1], weights.shape[2] - 1
         w = weights.to(self.dtype).flatten(0, 1)
-        value = torch.zeros(problems, dtype=torch.float64)
-        gradient = torch.zeros(len(w), d + 1, dtype=torch.float64)
-        size = max(256, CHUNK // (max(len(w), d) * self.dtype.itemsize))
+        value = weights.new_zeros(problems)
+        gradient = weights.new_zeros(len(w), d + 1)
+        held = ON_GPU if w.is_cuda else CHUNK
+        size = max(256, held // (max(len(w), d) * self.dtype.itemsize))
         for z, y in zip(self.z.split(size), self.y.split(size), strict=True):
-            z, own = z.to(self.dtype), (slice(None), y, torch.arange(len(y)))
+            z, own = z.to(self.dtype), (slice(None), y, torch.arange(len(y), device=y.device))
             logits = torch.addmm(w[:, -1:], w[:, :-1], z.T).view(problems, vectors, len(y))
             if vectors == 1:
                 logits = F.pad(logits, (0, 0, 1, 0))
@@ -130,7 +131,8 @@ def minimise(
         enough: A problem is over if the next step would gain less than about this fraction of its value, or if no
             shorter step gains anything.
     """
-    points, live, found = start.flatten(1), torch.arange(len(start)), start.flatten(1).clone()
+    points, found = start.flatten(1), start.flatten(1).clone()
+    live = torch.arange(len(start), device=start.device)
 
     def at(points: Tensor) -> tuple[Tensor, Tensor]:
         value, gradient = objective(points.view(-1, *start.shape[1:]), live)
@@ -142,7 +144,7 @@ def minimise(
         step = _direction(gradient, past)
         slope = (step * gradient).sum(1)
         going = slope > enough * value
-        size = torch.ones(len(live), 1, dtype=torch.float64)
+        size = start.new_ones(len(live), 1)
         if not past:
             size = (1 / gradient.norm(dim=1, keepdim=True).clamp_min(1e-300)).clamp_max(1.0)
         for _ in range(40):
