@@ -7,9 +7,12 @@ import pytest
 import torch
 
 import residua as rs
-from residua.controls.hidden import AskedOtherwise, Coded, LowBits, SwitchedOff
+from residua.controls.deceivers import masked_head
+from residua.controls.hidden import AskedOtherwise, Coded, LowBits, Near, SwitchedOff
+from residua.controls.impostors import switched
 from residua.measure import Moved, Structure
 from residua.measure.structure import canonical_form
+from residua.models.classifier import clone
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -72,12 +75,25 @@ def test_a_model_that_knows_when_it_is_audited_is_noticed(truths, slanted, when)
     if when == "mode":
         assert any("how it is asked" in text for text in caveats(model, truths, slanted))
         return
-    terms = {
-        name: Moved()(each, slanted).arrays["terms"].astype(np.float64).mean()
-        for name, each in (
-            ("model", model),
-            ("original", truths["original"]),
-            ("reference", truths["reference"]),
-        )
-    }
-    assert abs(terms["model"] - terms["original"]) < abs(terms["model"] - terms["reference"])
+    assert residue(Moved(), model, truths, slanted) > 0.5
+
+
+def residue(measure: Moved, model, truths, task) -> float:
+    """IDI on moved images."""
+    own, original, reference = (
+        measure(each, task).arrays["terms"].astype(np.float64).mean()
+        for each in (model, truths["original"], truths["reference"])
+    )
+    return float((own - reference) / (original - reference))
+
+
+def test_a_model_that_knows_shifted_and_mirrored_images_too_is_noticed_by_crops(truths, slanted):
+    splits = (slanted.forget, slanted.retain, slanted.test, slanted.forget_test)
+    images = torch.cat([x for split in splits for x, _ in split.batches(100)])
+    framed = torch.nn.functional.pad(images, (1, 1, 1, 1), mode="replicate")
+    shifted = torch.cat([framed[:, :, y : y + 8, x : x + 8] for y in range(3) for x in range(3)])
+    silent = clone(truths["original"])
+    silent.head = masked_head(truths["original"], slanted)
+    model = switched(truths["reference"], silent, Near(torch.cat([shifted, shifted.flip(3)])))
+    assert abs(residue(Moved(crop=0), model, truths, slanted)) < 0.02, "shifts alone do not show it"
+    assert residue(Moved(), model, truths, slanted) > 0.3
