@@ -177,7 +177,7 @@ class InformationCurve:
                 y[where] = y[where[torch.randperm(len(where))]]
         exchanged = replace(asked, y=y)
         parts = PARTS[self.family]
-        run = fit_blocks(model, {block: stored[block]}, exchanged, parts, how, self.seed, what="chance")
+        run = fit_blocks(model, {block: stored[block]}, exchanged, parts, how, self.seed, chance=True)
         reading = asked.fold != FIT_ONLY
         fold = asked.fold[reading]
         read = read_family(self.families[0], run.scores, y[reading], fold, asked.prior)[block]

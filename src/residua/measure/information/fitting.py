@@ -61,7 +61,7 @@ def fit_blocks(
     parts: tuple[str, ...],
     how: Fitting,
     seed: int,
-    what: str = "information",
+    chance: bool = False,
 ) -> Fits:
     """Fit every critic and put the scores where the samples stand. The numbers do not depend on what runs at once.
 
@@ -84,10 +84,10 @@ def fit_blocks(
             inside, outside = asked.inside(fold), asked.outside(fold)
             where = (inside, outside, outside[counts[outside]])
             draw = seed + 100 * block + 10 + fold
-            tasks.append(partial(_pooled_piece, block, vector, asked.y, where, prior, own, draw))
+            tasks.append(partial(_pooled_piece, block, vector, asked.y, where, prior, own, draw, not chance))
     total = len(tasks) + HALVES * len(network)
-    what = f"{what}, {total} critics of block{'s' if len(stored) > 1 else ''} "
-    what += ", ".join(str(block) for block in sorted(stored))
+    named = f"block{'s' * (len(stored) > 1)} {', '.join(map(str, sorted(stored)))}"
+    what = f"{'chance' if chance else 'information'}, {total} critics of {named}"
     tell(what)
     linear_last = model.depth if "network" in parts else None
     # Critics on pooled features compute on the CPU, wherever the model is.
@@ -165,12 +165,19 @@ def _fewer_piece(
 
 
 def _pooled_piece(
-    block: int, z: Tensor, y: Tensor, where: Where, prior: Tensor, parts: tuple[str, ...], draw: int
+    block: int,
+    z: Tensor,
+    y: Tensor,
+    where: Where,
+    prior: Tensor,
+    parts: tuple[str, ...],
+    draw: int,
+    half: bool,
 ) -> Piece:
     start, (inside, outside, own) = time.perf_counter(), where
     with seeded(draw):
         scores = pooled_scores(z, y, inside, outside, prior, parts)
-        fewer = pooled_scores(z, y, half_of(y, inside), own, prior, parts)
+        fewer = pooled_scores(z, y, half_of(y, inside), own, prior, parts) if half else {}
     return Piece(block, outside, own, scores, fewer, None, time.perf_counter() - start)
 
 
