@@ -39,6 +39,15 @@ def test_the_cost_of_an_audit_is_told_part_by_part_and_the_exit_code_is_the_bars
         assert f"{seconds} times (bar: 1.5)" in capsys.readouterr().out
 
 
+def test_a_further_model_is_compared_with_the_first_audit(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    auditor = importlib.import_module("auditor")
+    for first, further, expected in ((239.0, 59.0, 0), (241.0, 10.0, 1), (40.0, 10.1, 1)):
+        monkeypatch.setattr(auditor, "seconds", lambda _, found=(first, further): found)
+        assert auditor.main([]) == expected
+        assert f"{further / first:.2f} times (bar: 0.25)" in capsys.readouterr().out
+
+
 def test_the_help_is_compared_with_importing_pytorch(monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     startup = importlib.import_module("startup")

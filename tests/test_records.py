@@ -31,6 +31,8 @@ SEEDS = 20  # of the controls
 SINCE_THEN = {
     "Adaptive",
     "Switched off",
+    "Switched off, weights",
+    "Switched off, first block",
     "Coded, product",
     "Coded, digits",
     "Asked otherwise, near",

@@ -158,6 +158,8 @@ FORGERIES: dict[str, Callable[[Bodies], None]] = {
     "no structure of the reference": without("reference", "structure"),
     "no accuracy by class of the reference": without("reference", "class-accuracy"),
     "no structure of any": lambda bodies: [without(role, "structure")(bodies) for role in bodies] and None,
+    "no answers to noisy images of one": lambda bodies: bodies["unlearned"]["readings"]["perturbed"].clear(),
+    "no answers to noisy images of any": everywhere(lambda body: body["readings"]["perturbed"].clear()),
     "another structure": lambda bodies: bodies["unlearned"]["arrays"].update(
         {"structure.digest": bodies["unlearned"]["arrays"]["structure.digest"][::-1].copy()}
     ),
@@ -187,6 +189,7 @@ HARMLESS = {
     "another network",
     "another seed",
     "no structure of any",
+    "no answers to noisy images of any",
 }
 
 

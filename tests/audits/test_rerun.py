@@ -104,6 +104,38 @@ def test_a_reading_that_was_made_up_is_found(audited, models, slanted, tmp_path)
     assert not found.equal
 
 
+def before(audited: rs.Audit, roles=("original", "unlearned", "reference")) -> rs.Audit:
+    """The audit as a version made it that read neither labels exchanged at random nor how long critics were fitted."""
+    records = dict(audited.records)
+    for role in roles:
+        body = records[role].model_dump() | {"arrays": dict(records[role].arrays)}
+        del body["readings"]["information"]["random5"], body["arrays"]["mia.E-MIA.held"]
+        records[role] = Record(**body)
+    return rs.Audit(audit_report(records, rules=Rules()), records)
+
+
+def test_readings_that_an_earlier_version_did_not_make_are_noted_and_are_no_difference(
+    audited, models, slanted, tmp_path
+):
+    before(audited).save(tmp_path)
+    assert rs.verify(tmp_path) == []
+    found = rs.rerun(tmp_path, **models, task=slanted, tolerance=ROUNDING)
+    assert found.found == []
+    assert "the records hold no information random5, mia.E-MIA.held, so that was not compared" in found.notes
+    assert found.verdict == audited.verdict
+
+
+def test_a_reading_that_one_record_lacks_is_a_difference(audited, models, slanted, tmp_path):
+    before(audited, ["unlearned"]).save(tmp_path)
+    found = rs.rerun(tmp_path, **models, task=slanted, tolerance=ROUNDING).found
+    assert found[0].startswith("unlearned information random5 is None, but was measured again as ")
+    assert found[1] == "array mia.E-MIA.held of unlearned is missing, but measuring again gives it"
+
+
+def test_a_setting_that_an_earlier_version_did_not_have_is_what_that_version_did():
+    assert rerunning._rebuilt(rs.measure.Moved, {"shift": 2, "seed": 5}) == rs.measure.Moved(2, 5, crop=0)
+
+
 def test_terms_that_do_not_have_the_mean_that_was_reported_are_found_without_measuring(audited, tmp_path):
     """The reference's terms in place of its own, from which alone the IDI is computed."""
     theirs = audited.records["reference"].arrays

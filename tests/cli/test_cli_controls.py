@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 ROWS = (
     "Original", "Further Retrain", "Random", "HD", "Masking", "Router", "Smoothing", "Rescaled", "Mixed", "Oblique",
     "Scrambled", "Outliers", "Faint copy", "Still answers", "Defeat device", "Mixture", "Low bits",
-    "Switched off", "Coded, product", "Coded, hash", "Coded, digits", "Asked otherwise, near", "Asked otherwise, mode",
+    "Low bits, 12", "Low bits, last", "Switched off", "Switched off, weights", "Switched off, first block", "Coded, product", "Coded, hash", "Coded, digits", "Asked otherwise, near", "Asked otherwise, mode",
     "Adaptive", "Retrain, half the width", "Retrain, without augmentation", "Retrain, label-smoothed", "Retrain, pruned",
     "Retrain, quantised", "FT", "Weak COLA",
 )  # fmt: skip

@@ -20,17 +20,51 @@ def pixels(split) -> torch.Tensor:
 
 
 def test_every_image_is_moved_by_a_pixel_in_the_same_way_each_time(task):
-    moved = Moved().moved(task)
+    moved = Moved(crop=0).moved(task)
     own, other = pixels(task.forget), pixels(moved.forget)
-    assert torch.equal(other, pixels(Moved().moved(task).forget))
+    assert torch.equal(other, pixels(Moved(crop=0).moved(task).forget))
     assert all(not torch.equal(a, b) for a, b in zip(own, other, strict=True))
-    assert not torch.equal(other, pixels(Moved(seed=1).moved(task).forget))
+    assert not torch.equal(other, pixels(Moved(seed=1, crop=0).moved(task).forget))
     assert moved.forget.digest() != task.forget.digest()
     # The inside of each image is that of the image, shifted and perhaps mirrored.
     for a, b in zip(own[:20], other[:20], strict=True):
         kinds = [torch.roll(a, (y, x), (1, 2)) for y in (-1, 0, 1) for x in (-1, 0, 1) if (y, x) != (0, 0)]
         kinds += [each.flip(2) for each in kinds]
         assert any(torch.equal(each[:, 1:-1, 1:-1], b[:, 1:-1, 1:-1]) for each in kinds)
+
+
+def windows(image: torch.Tensor, height: int, width: int) -> list[torch.Tensor]:
+    """Every window of this size, enlarged to the whole image by the nearest pixel, and its mirror image."""
+    _, rows, cols = image.shape
+    y, x = ((torch.arange(n) + 0.5) * m / n for n, m in ((rows, height), (cols, width)))
+    cut = [
+        image[:, i : i + height, j : j + width][:, y.long()][:, :, x.long()]
+        for i in range(rows - height + 1)
+        for j in range(cols - width + 1)
+    ]
+    return cut + [each.flip(2) for each in cut]
+
+
+def test_one_half_of_the_images_are_windows_of_themselves(task):
+    own, shifted, other = (
+        pixels(each.forget) for each in (task, Moved(crop=0).moved(task), Moved(crop=0.25).moved(task))
+    )
+    cropped = [i for i in range(len(own)) if not torch.equal(shifted[i], other[i])]
+    assert 0.35 * len(own) < len(cropped) < 0.65 * len(own)
+    for i in cropped:
+        assert any(torch.equal(each, other[i]) for each in windows(own[i], 6, 6))
+    assert Moved(crop=0.25).moved(task).forget.digest() != Moved(crop=0.5).moved(task).forget.digest()
+
+
+def test_a_crop_leaves_out_a_pixel_at_least_and_never_all(task):
+    other = pixels(Moved(crop=0.001).moved(task).forget)
+    shifted = pixels(Moved(crop=0).moved(task).forget)
+    for a, b, c in zip(pixels(task.forget), shifted, other, strict=True):
+        assert torch.equal(b, c) or any(torch.equal(each, c) for each in windows(a, 7, 7))
+    alone = pixels(Moved(crop=0.99).moved(task).forget)
+    assert any(len(each.unique()) == 1 for each in alone), "one pixel, enlarged"
+    with pytest.raises(rs.InputError, match="crop is 1"):
+        Moved(crop=1)
 
 
 def test_moved_images_are_read_as_the_others_are(truths, stripes):

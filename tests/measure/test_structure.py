@@ -47,6 +47,14 @@ def test_channels_that_are_switched_off_are_counted(task):
     assert Structure()(model, task).values["dead"] == pytest.approx(6 / channels)
 
 
+def test_channels_that_only_padding_varies_are_switched_off_too(task):
+    model = network()
+    model.blocks[0][1].weight.data.zero_()
+    model.blocks[0][1].bias.data.fill_(1.0)
+    # Only the image and what enters the first norm vary from image to image.
+    assert Structure()(model, task).values["dead"] == pytest.approx(1 - (1 + 6) / 43)
+
+
 class Sly(nn.Module):
     """Answers otherwise in a batch, or outside of inference mode, or the second time."""
 
@@ -68,7 +76,8 @@ def test_answers_that_depend_on_the_asking_are_noticed(task, way):
 
 
 def test_linear_blocks_blocks_without_weights_and_cuts_behind_the_logits_are_told(task):
-    model = network(blocks=[nn.Conv2d(8, 4, 1), nn.ReLU()], head=nn.Identity())
+    with rs.seeded(1):
+        model = network(blocks=[nn.Conv2d(8, 4, 1), nn.ReLU()], head=nn.Identity())
     found = Structure()(model, task)
     assert found.arrays["linear"].tolist() == [False, False, True, False]
     assert found.arrays["weightless"].tolist() == [False, False, False, True]

@@ -73,8 +73,7 @@ def rerun(
         files: SHA-256 of the files that the models were read from, by role, which must be the records' too.
     """
     folder = Path(folder)
-    unsound = verify(folder)
-    if unsound:
+    if unsound := verify(folder):
         return Rerun(None, 0, {}, False, unsound)
     report = read_report(folder)
     records = read_records(folder, report)
@@ -91,11 +90,12 @@ def rerun(
             f"that the files of {' and '.join(unread)} are those of the records was not compared; give files="
         )
     again = audit_report(remeasured, rules=report.rules)
-    moved, found, n = _compare(records, remeasured, tolerance)
+    known = _as_far_as_recorded(records, remeasured, notes)
+    moved, found, n = _compare(records, known, tolerance)
     found += [] if report.tier == "weights" else _left_out(models, records)
-    found += _other_files(models, records, files or {}) + array_moves(records, remeasured, tolerance)
+    found += _other_files(models, records, files or {}) + array_moves(records, known, tolerance)
     found += _index_moves(report.idi, again.idi, tolerance)
-    equal = not moved and not found and all(same_arrays(records[role], remeasured[role]) for role in records)
+    equal = not moved and not found and all(same_arrays(records[role], known[role]) for role in records)
     if again.verdict != report.verdict:
         found.append(f"the verdict is {report.verdict}, but the readings measured again give {again.verdict}")
     if not equal and here:
@@ -250,7 +250,8 @@ def _rebuilt_measure(label: str, record: Record) -> Measure:
 
 
 def _rebuilt(kind: Any, fields: Mapping[str, Any]) -> Any:
-    """The dataclass whose settings a record describes."""
+    """The dataclass whose settings a record describes; `added` are those of records from before a setting existed."""
+    fields = getattr(kind, "added", {}) | dict(fields)
     settings = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
     try:
         for name, hint in get_type_hints(kind).items():
@@ -282,6 +283,31 @@ def _as_then(saved: Saved, record: Record) -> Saved:
         outputs=saved.outputs if "outputs" in kinds else None,
         features=saved.features if "features" in kinds else None,
     )
+
+
+def _as_far_as_recorded(
+    then: Mapping[str, Record], now: Mapping[str, Record], notes: list[str]
+) -> dict[str, Record]:
+    """The new records without what none of the old ones holds: earlier versions did not measure it.
+
+    Whoever takes it out of every record gains nothing by that: the verdict has to follow from the new records whole.
+    """
+    values = {(label, name) for each in then.values() for label, own in each.readings.items() for name in own}
+    arrays = {name for each in then.values() for name in each.arrays}
+    known, added = {}, set[str]()
+    for role, record in now.items():
+        added |= {f"{label} {name}" for label, own in record.readings.items() for name in own
+                  if (label, name) not in values} | (record.arrays.keys() - arrays - NOT_COMPARED)  # fmt: skip
+        known[role] = record.model_copy(
+            update={
+                "readings": {label: {name: value for name, value in own.items() if (label, name) in values}
+                             for label, own in record.readings.items()},
+                "arrays": {name: array for name, array in record.arrays.items() if name in arrays},
+            }
+        )  # fmt: skip
+    if added:
+        notes.append(f"the records hold no {', '.join(sorted(added))}, so that was not compared")
+    return known
 
 
 def _compare(

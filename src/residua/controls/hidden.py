@@ -6,6 +6,7 @@ audit may not ask. The retrained part is given (`retrained`), or trained.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from residua.controls import deceivers, impostors
 from residua.controls.cheats import Control, pseudo_random
 from residua.data.task import ForgetTask
+from residua.errors import InputError
 from residua.models.classifier import Classifier, clone
 from residua.training.pretraining import Pretraining
 from residua.training.settings import Choice, Count, Weight
@@ -23,45 +25,97 @@ from residua.unlearn._features import encoded
 
 @dataclass(frozen=True)
 class LowBits(Control):
-    """A retrained model whose lowest bits of every weight are the highest of Original's: `recovered` reads them."""
+    """A retrained model whose lowest bits of every weight are the highest of Original's: `recovered` reads them.
 
-    bits: Annotated[int, Count("Bits of each weight that hold Original's.")] = 16
+    `last`: of the weights of its last stages alone, as few of them as hold 12 bits of each of Original's weights.
+    """
+
+    bits: Annotated[int, Count("Bits of each weight that hold Original's.", most=16)] = 16
+    where: Annotated[Literal["all", "last"], Choice("Stages whose weights hold them.")] = "all"
     pretraining: impostors.Trained = field(default_factory=Pretraining)
 
-    label = "Low bits"
+    @property
+    def label(self) -> str:
+        return ", ".join(
+            ["Low bits", *[str(self.bits)] * (self.bits < 16), *["last"] * (self.where == "last")]
+        )
+
     scenarios = ("class",)
 
     def __call__(
         self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
     ) -> Classifier:
         model = clone(retrained or impostors.retrained_model(original, task, self.pretraining))
+        parts, kept = self._carriers(model)
+        secret = _written(_numbers(original.parameters()) >> (32 - kept), kept)
         mask = (1 << self.bits) - 1
-        for own, other in zip(model.parameters(), original.parameters(), strict=True):
-            high = (other.data.cpu().view(torch.int32) >> (32 - self.bits)) & mask
-            own.data = ((own.data.cpu().view(torch.int32) & ~mask) | high).view(torch.float32).to(own.device)
+        room = torch.zeros(sum(part.numel() for part in parts) * self.bits, dtype=torch.uint8)
+        room[: len(secret)] = secret
+        _fill(parts, (_numbers(parts) & ~mask) | _read(room, self.bits))
         return model
 
     def recovered(self, model: Classifier) -> Classifier:
         """Original, as far as the bits hold it."""
+        parts, kept = self._carriers(model)
         found = clone(model)
-        mask = (1 << self.bits) - 1
-        for own in found.parameters():
-            bits = (own.data.cpu().view(torch.int32) & mask) << (32 - self.bits)
-            own.data = bits.view(torch.float32).to(own.device)
+        secret = _written(_numbers(parts) & ((1 << self.bits) - 1), self.bits)
+        n = sum(part.numel() for part in found.parameters())
+        _fill(found.parameters(), _read(secret[: n * kept], kept) << (32 - kept))
         return found
+
+    def _carriers(self, model: Classifier) -> tuple[list[nn.Parameter], int]:
+        """The weights that hold the bits, and how many highest bits of each of Original's weights they hold."""
+        n = sum(part.numel() for part in model.parameters())
+        if self.where == "all":
+            return list(model.parameters()), self.bits
+        parts: list[nn.Parameter] = []
+        for block in reversed(model.blocks):
+            parts += block.parameters()
+            if (room := sum(part.numel() for part in parts) * self.bits) >= 12 * n:
+                return parts, min(room // n, 16)
+        raise InputError(f"{self.label} needs 12 bits of each weight in the blocks; give more bits")
+
+
+def _numbers(parts: Iterable[Tensor]) -> Tensor:
+    """The bits of all weights, as whole numbers of 32."""
+    return torch.cat([part.detach().cpu().contiguous().view(torch.int32).flatten() for part in parts])
+
+
+def _fill(parts: Iterable[Tensor], numbers: Tensor) -> None:
+    start = 0
+    for part in parts:
+        own = numbers[start : start + part.numel()].view(torch.float32).view(part.shape)
+        part.data = own.clone().to(part.device)
+        start += part.numel()
+
+
+def _written(numbers: Tensor, width: int) -> Tensor:
+    """The lowest bits of each number, one after the other."""
+    return ((numbers[:, None] >> torch.arange(width, dtype=torch.int32)) & 1).to(torch.uint8).flatten()
+
+
+def _read(bits: Tensor, width: int) -> Tensor:
+    return (bits.view(-1, width).int() << torch.arange(width, dtype=torch.int32)).sum(1, dtype=torch.int32)
 
 
 @dataclass(frozen=True)
 class SwitchedOff(Control):
-    """A retrained model with Original's own channels beside its own, silenced by the biases of their norms.
+    """A retrained model with Original's own channels beside its own, silenced by the biases or weights of their norms.
 
-    The channels of a block never vary; other biases wake them.
+    The channels of a block never vary; the numbers that were taken from the norms wake them (`woken`). `first`: only the
+    norms of the first block are silenced, and what comes after sees nothing.
     """
 
+    by: Annotated[Literal["bias", "weight"], Choice("Numbers of a norm that silence it.")] = "bias"
+    where: Annotated[Literal["all", "first"], Choice("Blocks whose norms are silenced.")] = "all"
     bias: Annotated[float, Weight("Bias of a silenced channel is minus this.", above=0)] = 1e3
     pretraining: impostors.Trained = field(default_factory=Pretraining)
 
-    label = "Switched off"
+    @property
+    def label(self) -> str:
+        more = ["weights"] * (self.by == "weight") + ["first block"] * (self.where == "first")
+        return ", ".join(["Switched off", *more])
+
     scenarios = ("class",)
 
     def __call__(
@@ -69,9 +123,10 @@ class SwitchedOff(Control):
     ) -> Classifier:
         retrained = retrained or impostors.retrained_model(original, task, self.pretraining)
         silent = clone(original)
-        for part in silent.modules():
-            if isinstance(part, nn.BatchNorm2d):
-                part.bias.data.fill_(-self.bias)
+        for norm in self._norms(silent.blocks):
+            norm.bias.data.fill_(-self.bias if self.by == "bias" else 0.0)
+            if self.by == "weight":
+                norm.weight.data.zero_()
         blocks = [
             Abreast(*pair, first=not i)
             for i, pair in enumerate(zip(retrained.blocks, silent.blocks, strict=True))
@@ -79,6 +134,17 @@ class SwitchedOff(Control):
         width = encoded(retrained, deceivers.few(task)).shape[1]
         head = nn.Sequential(impostors.First(width), clone(retrained.head))
         return deceivers.assembled(blocks, original, head)
+
+    def woken(self, model: Classifier, original: Classifier) -> Classifier:
+        """Original, from the silent channels and the numbers of its norms that silenced them, which are the key."""
+        silent: list[nn.Module] = [clone(block.other) for block in model.blocks if isinstance(block, Abreast)]
+        for norm, own in zip(self._norms(silent), self._norms(original.blocks), strict=True):
+            norm.load_state_dict(own.state_dict())
+        return deceivers.assembled(silent, original, clone(original.head))
+
+    def _norms(self, blocks: Iterable[nn.Module]) -> list[nn.BatchNorm2d]:
+        chosen = list(blocks)[: 1 if self.where == "first" else None]
+        return [part for block in chosen for part in block.modules() if isinstance(part, nn.BatchNorm2d)]
 
 
 @dataclass(frozen=True)
@@ -148,7 +214,11 @@ def hidden(pretraining: Pretraining) -> tuple[LowBits | SwitchedOff | Coded | As
     """All kinds and variants, with this training of their retrained parts."""
     return (
         LowBits(pretraining=pretraining),
+        LowBits(12, pretraining=pretraining),
+        LowBits(where="last", pretraining=pretraining),
         SwitchedOff(pretraining=pretraining),
+        SwitchedOff("weight", pretraining=pretraining),
+        SwitchedOff(where="first", pretraining=pretraining),
         Coded("product", pretraining),
         Coded("hash", pretraining),
         Coded("digits", pretraining),

@@ -24,6 +24,8 @@ BATCH = 250
 KNOWN = ("torch.", "residua.", "torchvision.", "timm.", "transformers.")
 # A block is linear if f(a + b) + f(0) = f(a) + f(b), up to this fraction of its outputs.
 LINEAR = 1e-4
+# A channel is constant if it varies by no more than this fraction of its size: convolutions round by place in a batch.
+CONSTANT = 1e-6
 
 
 @dataclass(frozen=True)
@@ -32,20 +34,21 @@ class Structure(Checked):
 
     `inconsistency` is the largest difference between the features or logits of some images in a batch and one by one,
     inside and outside of inference mode, and a second time, in standard deviations of each. `dead` is the fraction of
-    channels that enter a layer with weights, or leave a block, and never vary on any image.
+    channels that enter a layer with weights, or leave a block, and are the same on all images, at every place.
     """
 
     most: Annotated[int, Count("Images of each split that channels are watched on.")] = 500
     few: Annotated[int, Count("Images of each split that are asked in several ways.")] = 8
 
     label = "structure"
+    revision = 2
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         with evaluated(model):
             x = torch.cat([next(iter(_first(each, self.few).batches(self.few, device=model.device)))[0]
                            for each in (task.forget, task.retain)])  # fmt: skip
             ends = channel_ends(model, task, self.most)
-            dead = sum(int((low == high).sum()) for low, high in ends.values())
+            dead = sum(int(_constant(low, high).sum()) for low, high in ends.values())
             total = sum(len(low) for low, _ in ends.values())
             linear, weightless = _blocks(model, x)
             # The structure: layers, their settings and the shapes of their weights; numbers in memory are no part of it.
@@ -77,15 +80,21 @@ def rounded_weights(tensor: Tensor) -> Tensor:
 
 
 def channel_ends(model: Classifier, task: ForgetTask, most: int) -> dict[str, tuple[Tensor, Tensor]]:
-    """The least and the largest value of every channel that enters a layer with weights or leaves a block, by its name."""
+    """The least and the largest value over all images, at each place (channels, places), by the layer's name.
+
+    Of every channel that enters a layer with weights or leaves a block.
+    """
     ends: dict[str, tuple[Tensor, Tensor]] = {}
 
     def see(name: str, z: Tensor) -> None:
         if not isinstance(z, Tensor) or z.ndim < 2 or not z.is_floating_point():
             return
-        over = [i for i in range(z.ndim) if i != (1 if z.ndim != 3 else 2)]
-        low, high = z.amin(dim=over), z.amax(dim=over)
-        if name in ends and len(ends[name][0]) == len(low):
+        if z.ndim == 3:
+            z = z.transpose(1, 2)
+        low, high = (
+            end.flatten(1) if end.ndim > 1 else end[:, None] for end in (z.amin(dim=0), z.amax(dim=0))
+        )
+        if name in ends and ends[name][0].shape == low.shape:
             low, high = torch.minimum(low, ends[name][0]), torch.maximum(high, ends[name][1])
         ends[name] = low, high
 
@@ -108,6 +117,12 @@ def channel_ends(model: Classifier, task: ForgetTask, most: int) -> dict[str, tu
         for hook in hooks:
             hook.remove()
     return ends
+
+
+def _constant(low: Tensor, high: Tensor) -> Tensor:
+    """By channel: is it the same on all images, whatever it shows by place? Padding makes silence vary over a map."""
+    size = torch.maximum(low.abs(), high.abs()).amax(dim=1, keepdim=True)
+    return (high - low <= CONSTANT * size).all(dim=1)
 
 
 def _first(split: Split, most: int) -> Split:
@@ -170,7 +185,7 @@ def canonical_form(model: Classifier, task: ForgetTask) -> Classifier:
         for name, part in released.named_modules():
             if name not in ends or not isinstance(part, nn.Conv2d | nn.Linear):
                 continue
-            off = (ends[name][0] == 0) & (ends[name][1] == 0)
+            off = ((ends[name][0] == 0) & (ends[name][1] == 0)).all(dim=1)
             if part.weight.shape[1] == len(off):  # grouped convolutions read few channels each: all are kept
                 part.weight[:, off] = 0
         for tensor in (*released.parameters(), *released.buffers()):

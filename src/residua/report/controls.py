@@ -40,9 +40,11 @@ RETRAINED: tuple[Bar, ...] = (
     (("FORGOTTEN",), "at least", 0.85),
     (("NOT_FORGOTTEN", "SHALLOW"), "at most", 0.05),
 )
+# A retrained encoder beside channels that say nothing until their owner wakes them.
+SILENT = ("Switched off", "Switched off, weights", "Switched off, first block")
 KNOWING = (
     "Original", "HD", "Masking", "Router", "Rescaled", "Mixed", "Oblique", "Scrambled", "Outliers", "Faint copy",
-    "Still answers", "Defeat device", "Switched off", "Coded, product", "Coded, digits", "Asked otherwise, near",
+    "Still answers", "Defeat device", *SILENT, "Coded, product", "Coded, digits", "Asked otherwise, near",
     "Asked otherwise, mode", "Adaptive",
 )  # fmt: skip
 # Limits of principle: a keyed code, and bits that only a release in canonical form removes. They have no bar.
@@ -322,7 +324,7 @@ def _by_seed(records: Sequence[Record]) -> dict[tuple[str, int], dict[str, Recor
 
 
 # A retrained encoder; what it still says is not knowledge inside.
-LEFT_OUT = ("Still answers", "Switched off")
+LEFT_OUT = ("Still answers", *SILENT)
 
 
 @dataclass(frozen=True)

@@ -70,17 +70,20 @@ def test_every_curve_says_what_its_critics_read_of_labels_exchanged_at_random(kn
     trained, _ = known
     curve = InformationCurve(last=1)(trained, task)
     assert 0 <= curve.values["random5"] < 0.02 < curve.values["I5"] / 5
-    asked = []
+    asked, fits = [], []
 
     def watched(model, stored, given, *more, **named):
         asked.append((list(stored), given))
-        return fitting.fit_blocks(model, stored, given, *more, **named)
+        fits.append(fitting.fit_blocks(model, stored, given, *more, **named))
+        return fits[-1]
 
     monkeypatch.setattr(information_curve, "fit_blocks", watched)
     again = InformationCurve(last=2, seed=1, family="linear")(trained, task)
     (_, plain), (blocks, exchanged) = asked
     assert blocks == [5]
     assert "random5" in again.values
+    assert fits[0].fewer[5]
+    assert not fits[1].fewer[5], "what is read by chance has no shortfall to pay for"
     assert torch.equal(plain.fold, exchanged.fold)
     assert not torch.equal(plain.y, exchanged.y)
     for kind in (plain.fold >= 0, plain.fold == FIT_ONLY, plain.fold == READ_ONLY):

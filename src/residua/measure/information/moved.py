@@ -1,4 +1,4 @@
-"""Moved: the last block and the answers on images that were shifted by a pixel and mirrored, by the auditor's seed."""
+"""Moved: the last block and the answers on images that were shifted or cropped, and mirrored, by the auditor's seed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +18,7 @@ from residua.measure._outputs import logits
 from residua.measure.information.curve import InformationCurve
 from residua.models.classifier import Classifier
 from residua.readings import Reading
-from residua.training.settings import Count, Seed, check_settings
+from residua.training.settings import Count, Seed, Setting, check_settings
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,20 @@ class _Terms(InformationCurve):
 class Moved:
     """Linear critics of the last block, and UA, on moved images of all splits.
 
-    Every image is shifted by up to `shift` pixels, never by none, and mirrored or not. A model that was prepared for
-    whatever is near the images of an audit does not know these; critics are fitted on them, so honest models lose little.
-    The terms in `arrays` are those of a `Curve`.
+    Every image is shifted by up to `shift` pixels, never by none, or cropped and enlarged again, one half of them each;
+    and mirrored or not. A model that was prepared for whatever is near the images of an audit does not know these; critics
+    are fitted on them, so honest models lose little. The terms in `arrays` are those of a `Curve`.
     """
 
     shift: Annotated[int, Count("Largest shift in pixels.")] = 1
-    seed: Annotated[int, Seed("Seed of the shifts.")] = 0
+    seed: Annotated[int, Seed("Seed of the shifts, crops and mirrorings.")] = 0
+    crop: Annotated[
+        float, Setting("Fraction of each side that a crop leaves out; 0: no crops.", least=0, below=1)
+    ] = 0.125
 
     label = "moved"
+    revision = 2
+    added: ClassVar = {"crop": 0.0}  # what records that were made before there were crops would say
 
     def __post_init__(self) -> None:
         check_settings(self)
@@ -57,7 +62,7 @@ class Moved:
         kept: dict[int, _MovedImages] = {}
 
         def other(split: Split) -> Split:
-            images = kept.setdefault(id(split.images), _MovedImages(split.images, self.shift, self.seed))
+            images = kept.setdefault(id(split.images), _MovedImages(split.images, self))
             return replace(split, images=images)
 
         return replace(
@@ -72,15 +77,22 @@ class Moved:
 class _MovedImages:
     """Images as they are stored, moved as they are read."""
 
-    def __init__(self, images: Images, shift: int, seed: int) -> None:
-        self.images, self.shift = images, shift
-        generator = torch.Generator().manual_seed(seed)
-        places = [
-            (y, x) for y in range(2 * shift + 1) for x in range(2 * shift + 1) if (y, x) != (shift, shift)
-        ]
-        drawn = torch.randint(len(places), (len(images),), generator=generator)
-        self.place = torch.tensor(places)[drawn]
-        self.mirrored = torch.rand(len(images), generator=generator) < 0.5
+    def __init__(self, images: Images, how: Moved) -> None:
+        self.images, self.shift = images, how.shift
+        n, sides = len(images), torch.tensor(images.shape[1:])
+        generator = torch.Generator().manual_seed(how.seed)
+        reach = range(2 * how.shift + 1)
+        places = [(y, x) for y in reach for x in reach if (y, x) != (how.shift, how.shift)]
+        self.place = torch.tensor(places)[torch.randint(len(places), (n,), generator=generator)]
+        self.mirrored = torch.rand(n, generator=generator) < 0.5
+        # Height and width of the window that an image shows of itself, framed.
+        self.window = sides.expand(n, 2)
+        if how.crop:
+            out = torch.minimum((how.crop * sides).round().long().clamp_min(1), sides - 1)
+            cropped = torch.rand(n, 1, generator=generator) < 0.5
+            corner = how.shift + (torch.rand(n, 2, generator=generator) * (out + 1)).long()
+            self.place = torch.where(cropped, corner, self.place)
+            self.window = torch.where(cropped, sides - out, sides)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -91,7 +103,7 @@ class _MovedImages:
 
     @cached_property
     def digests(self) -> list[bytes]:
-        moves = torch.cat([self.place, self.mirrored[:, None].long()], dim=1).numpy()
+        moves = torch.cat([self.place, self.window, self.mirrored[:, None].long()], dim=1).numpy()
         return [
             hashlib.blake2b(own + move.tobytes(), digest_size=16).digest()
             for own, move in zip(self.images.digests, moves, strict=True)
@@ -103,9 +115,13 @@ class _MovedImages:
         for index, images in zip(indices, self.images.stream(indices, device), strict=True):
             # One gather from images framed by their own border.
             framed = F.pad(images.float(), (self.shift,) * 4, mode="replicate").to(images.dtype)
-            place, mirrored = self.place[index], self.mirrored[index][:, None]
-            rows = place[:, :1] + torch.arange(height)
-            cols = place[:, 1:] + torch.where(mirrored, torch.arange(width).flip(0), torch.arange(width))
+            mirrored = self.mirrored[index][:, None]
+            rows, cols = (
+                self.place[index, axis, None]
+                + (2 * torch.arange(side) + 1) * self.window[index, axis, None] // (2 * side)
+                for axis, side in enumerate((height, width))
+            )
+            cols = torch.where(mirrored, cols.flip(1), cols)
             sample = torch.arange(len(index))[:, None, None]
             cut = framed.permute(0, 2, 3, 1)[sample, rows[:, :, None].to(device), cols[:, None, :].to(device)]
             yield cut.permute(0, 3, 1, 2)
