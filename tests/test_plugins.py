@@ -26,7 +26,7 @@ from typing import Annotated
 from residua.explanations import Explanation
 from residua.models.classifier import clone
 from residua.readings import Reading
-from residua.training.settings import Share, check_settings
+from residua.training.settings import Checked, Share
 
 EXPLANATIONS = (
     Explanation(
@@ -37,16 +37,13 @@ EXPLANATIONS = (
 
 
 @dataclass(frozen=True)
-class Dimming:
+class Dimming(Checked):
     """The head is made smaller."""
 
     factor: Annotated[float, Share("What the head is multiplied with.")] = 0.5
     hidden: float = 1.0
 
     label = "Dimming"
-
-    def __post_init__(self):
-        check_settings(self)
 
     def __call__(self, original, task):
         model = clone(original)

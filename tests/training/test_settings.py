@@ -13,6 +13,7 @@ from residua.measure import MEASURES
 from residua.study.tuning import ranges
 from residua.training import recipes
 from residua.training.settings import (
+    Checked,
     Choice,
     Count,
     Epochs,
@@ -20,7 +21,6 @@ from residua.training.settings import (
     Setting,
     Share,
     Temperature,
-    check_settings,
     described,
     directions,
 )
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Mine:
+class Mine(Checked):
     lr: Annotated[float, Rate("Learning rate.", stronger="more")] = 1e-3
     epochs: Annotated[int, Epochs("Passes.", tune=(2, 5))] = 3
     share: Annotated[float, Share("Share.")] = 0.5
@@ -44,9 +44,6 @@ class Mine:
     kind: Literal["a", "b"] = "a"
 
     label = "Mine"
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
 
 @pytest.mark.parametrize(

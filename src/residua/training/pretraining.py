@@ -16,7 +16,7 @@ from residua.training.loop import SGD, Loss, cross_entropy, descend
 
 
 @dataclass(frozen=True)
-class Pretraining:
+class Pretraining(settings.Checked):
     """Training of Original on D, and of Retrain on the retain set: SGD with momentum, crop and flip.
 
     The defaults are the paper's for CIFAR and ResNet; `recipes.pretraining` has the others.
@@ -40,7 +40,7 @@ class Pretraining:
     ] = "auto"
 
     def __post_init__(self) -> None:
-        settings.check_settings(self)
+        super().__post_init__()
         if self.nesterov and not self.momentum:
             raise InputError("nesterov is on but momentum is 0; give a momentum or turn nesterov off")
 

@@ -178,24 +178,19 @@ def described(kind: Any) -> dict[str, Described]:
     return found
 
 
-def check_settings(settings: object) -> None:
-    """Refuse values that the notes do not allow; called by a dataclass's `__post_init__`."""
-    kind: Any = type(settings)
-    for name, field in described(kind).items():
-        value = getattr(settings, name)
-        if field.choices and value not in field.choices:
-            choices = _listed([str(choice) for choice in field.choices])
-            raise InputError(f"{name} {value!r} is unknown; choose {choices}")
-        bounded = field.setting.expectation()
-        if bounded and value is not None and not field.setting.allows(value):
-            raise InputError(f"{name} is {value}, expected {bounded}")
-
-
 class Checked:
-    """A dataclass whose values the notes on its fields must allow."""
+    """A dataclass that refuses values which the notes on its fields do not allow."""
 
     def __post_init__(self) -> None:
-        check_settings(self)
+        kind: Any = type(self)
+        for name, field in described(kind).items():
+            value = getattr(self, name)
+            if field.choices and value not in field.choices:
+                choices = _listed([str(choice) for choice in field.choices])
+                raise InputError(f"{name} {value!r} is unknown; choose {choices}")
+            bounded = field.setting.expectation()
+            if bounded and value is not None and not field.setting.allows(value):
+                raise InputError(f"{name} is {value}, expected {bounded}")
 
 
 def directions(method: object) -> dict[str, Way]:

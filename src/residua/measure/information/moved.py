@@ -18,7 +18,7 @@ from residua.measure._outputs import logits
 from residua.measure.information.curve import InformationCurve
 from residua.models.classifier import Classifier
 from residua.readings import Reading
-from residua.training.settings import Count, Seed, Setting, check_settings
+from residua.training.settings import Checked, Count, Seed, Setting
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class _Terms(InformationCurve):
 
 
 @dataclass(frozen=True)
-class Moved:
+class Moved(Checked):
     """Linear critics of the last block, and UA, on moved images of all splits.
 
     Every image is shifted by up to `shift` pixels, never by none, or cropped and enlarged again, one half of them each;
@@ -46,9 +46,6 @@ class Moved:
     label = "moved"
     revision = 2
     added: ClassVar = {"crop": 0.0}  # what records that were made before there were crops would say
-
-    def __post_init__(self) -> None:
-        check_settings(self)
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         changed = self.moved(task)
