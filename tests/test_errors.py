@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+import residua as rs
 from residua.cli.console import complain, say
 from residua.cli.console import out as screen
 from residua.errors import LONGEST_SENTENCE, printable
@@ -35,6 +36,10 @@ def test_what_would_steer_a_terminal_is_escaped(text, capsys):
         show(f"a{text}b")
         out, err = capsys.readouterr()
         assert text[0] not in out + err
+
+
+def test_an_error_that_quotes_a_file_is_one_line_of_text():
+    assert str(rs.InputError("no column a\x0b\x00\nb")) == r"no column a\u000b\u0000 b"
 
 
 @pytest.mark.parametrize("text", ["plain", "two\nlines\tand a tab", "Größe 日本 é", "🙂", ""])

@@ -8,11 +8,15 @@ import unicodedata
 class InputError(ValueError):
     """An input that cannot be used.
 
-    The message is one sentence that names the input, what was expected and what to do.
-    The command line prints it without a traceback and exits with `exit_code`.
+    The message is one sentence that names the input, what was expected and what to do. What it quotes of a file steers
+    no terminal: control characters are escaped, and it is one line. The command line prints it without a traceback and
+    exits with `exit_code`.
     """
 
     exit_code = 3
+
+    def __str__(self) -> str:
+        return " ".join(printable(super().__str__()).split("\n"))
 
 
 class Diverged(InputError):
