@@ -2,8 +2,9 @@
 
     python benchmarks/mutants.py --number 60 --out records/mutants
 
-Every fault is one operator, comparison or number of one file, in a copy of the package; the tests of its package run on
-that copy until one fails. Faults are drawn from --seed, so that a table can be made again; a run that was stopped by
+Every fault is one operator, comparison or number of one file; the tests of its package run on it until one fails, in a
+fork. A fault in a function is put into the imported package, any other (a constant, a default) into a copy of it, which
+the fork has to import. Faults are drawn from --seed, so that a table can be made again; a run that was stopped by
 --minutes goes on from its table.
 """
 
@@ -12,23 +13,26 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import importlib
 import os
 import random
 import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import CodeType, FunctionType
 
-# What the package imports, which every fork then has already.
+# What the package and its tests import, which every fork then has already.
 import matplotlib.pyplot  # noqa: F401
-import pydantic  # noqa: F401
 import pytest
 import scipy.stats  # noqa: F401
 import sklearn.metrics  # noqa: F401
 import torch
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 # Files, and the tests that should notice a fault in them, the quickest first.
 EXACT = "tests/compare/test_exact.py"
 PLACES = {
@@ -43,6 +47,8 @@ PLACES = {
     "measure/information/estimate.py": "tests/measure/information/test_arithmetic.py tests/measure/information/test_estimate.py",
     "measure/information/summary.py": "tests/measure/information/test_arithmetic.py tests/measure/information/test_estimate.py",
 }  # fmt: skip
+# What holds the function of a property, a cached property, a cached function and a class method.
+INNER = ("fget", "func", "__wrapped__", "__func__")
 SWAPS: dict[type, type] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult,
     ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -89,23 +95,72 @@ def fault(path: Path, draw: random.Random) -> tuple[str, int, str]:
 
 
 def noticed(name: str, source: str, tests: str) -> bool:
-    """Do the tests fail on a copy of the package with this source? They run in a fork that has imported all but the package."""
+    """Do the tests fail where the file has this source? They run in a fork."""
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(ROOT / "src", Path(folder) / "src")
-        (Path(folder) / "src/residua" / name).write_text(source, "utf-8")
         child = os.fork()
         if child:
             return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
-        os.chdir(ROOT)
-        os.environ["PYTHONPATH"] = os.pathsep.join([f"{folder}/src", str(ROOT)])
-        sys.path[:0] = [f"{folder}/src", str(ROOT)]
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, 1), os.dup2(nothing, 2)
         code = 1
         try:
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, 1), os.dup2(nothing, 2)
+            if not put_in(name, source):
+                import_copy(name, source, Path(folder))
+            os.chdir(ROOT)
             code = int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", "-m", "not slow", *tests.split()]))
         finally:
             os._exit(code)
+
+
+def put_in(name: str, source: str) -> bool:
+    """Give functions of the imported file the code of this source; False where that would not be the whole difference."""
+    plain = (ROOT / "src/residua" / name).read_text("utf-8")
+    if outside(plain) != outside(source):
+        return False
+    module = importlib.import_module("residua." + name.removesuffix(".py").replace("/", "."))
+    before, after = (
+        dict(codes(compile(ast.unparse(ast.parse(text)), name, "exec"))) for text in (plain, source)
+    )
+    for place, code in after.items():
+        *owner, last = place.split(".")
+        holder = vars(module)[owner[0]] if owner else module
+        found = vars(holder).get(last)
+        # What a class or a function defines is a part of its code; a function's is put in with it.
+        if code == before.get(place) or isinstance(found, type) or isinstance(holder, FunctionType):
+            continue
+        function = next((each for each in (getattr(found, inner, None) for inner in INNER) if each), found)
+        if not isinstance(function, FunctionType) or code.co_freevars != function.__code__.co_freevars:
+            return False
+        function.__code__ = code
+    return True
+
+
+def outside(source: str) -> str:
+    """The source without what its functions do."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.body = [ast.Pass()]
+    return ast.unparse(tree)
+
+
+def codes(whole: CodeType) -> Iterator[tuple[str, CodeType]]:
+    """The code of every function, class and method, by its name."""
+    for each in whole.co_consts:
+        if isinstance(each, CodeType):
+            yield each.co_name, each
+            inner = (part for part in each.co_consts if isinstance(part, CodeType))
+            yield from ((f"{each.co_name}.{part.co_name}", part) for part in inner)
+
+
+def import_copy(name: str, source: str, folder: Path) -> None:
+    """Let what will be imported be a copy of the package that has this source."""
+    shutil.copytree(ROOT / "src", folder / "src")
+    (folder / "src/residua" / name).write_text(source, "utf-8")
+    os.environ["PYTHONPATH"] = os.pathsep.join([f"{folder}/src", str(ROOT)])
+    sys.path.insert(0, f"{folder}/src")
+    for imported in [each for each in sys.modules if each.split(".")[0] == "residua"]:
+        del sys.modules[imported]
 
 
 def drawn(number: int, seed: int, only: str) -> list[tuple[str, str, str]]:
@@ -132,6 +187,7 @@ def main() -> None:
         "--no-check", dest="check", action="store_false", help="the tests are known to pass as they are"
     )
     given = parser.parse_args()
+    importlib.import_module("residua.study.presets")
     table, end = given.out / "table.md", time.monotonic() + 60 * given.minutes
     # A fault that was noticed is not run again; one that survived is, since tests are written for it.
     before = set(table.read_text("utf-8").splitlines()) if table.exists() else set()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.compare import aggregated_three_sample, three_sample
+from residua.compare import aggregated_three_sample, three_sample, three_samples
 from residua.compare.three_samples import _below
 
 LEVEL = 0.05
@@ -75,6 +75,37 @@ def test_the_aggregated_test_sees_differences_that_the_median_width_smooths_away
     u, r, o = near((-1.5, 1.5)), near((-1.5, 1.5)), near((0, 0))
     assert aggregated_three_sample(u, r, o) < LEVEL < three_sample(u, r, o).p_reference
     assert aggregated_three_sample(u, o, r) > 0.5
+
+
+def test_the_aggregated_p_value_is_the_rank_of_the_least_of_all_widths():
+    """Written out pair by pair: h(i, j) of the U-statistic, jackknife deviations, ranks among normal multipliers' values."""
+    random = np.random.default_rng(5)
+    u, r, o = (rows(mean, 24, random) for mean in (0, 0.6, -0.9))
+    both, n = np.concatenate([u, r, o]), 24
+    apart = np.array([math.dist(both[i], both[j]) for i in range(72) for j in range(i)])
+    low, high = (math.sqrt(np.quantile(apart**2, level)) for level in (0.05, 0.95))
+    multipliers = np.random.default_rng(0).standard_normal((n, three_samples.DRAWS))
+    values = []
+    for step in range(three_samples.WIDTHS):
+        width = low / 2 + (2 * high - low / 2) * step / (three_samples.WIDTHS - 1)
+
+        def k(x, y, width=width):
+            return math.exp(-(math.dist(x, y) ** 2) / (2 * width**2))
+
+        h = [
+            [k(r[i], r[j]) - k(o[i], o[j]) + k(u[i], o[j]) + k(u[j], o[i]) - k(u[i], r[j]) - k(u[j], r[i])
+             for j in range(n) if j != i]
+            for i in range(n)
+        ]  # fmt: skip
+        part = np.mean(h, axis=1)
+        left_out = [
+            np.mean([h[i][j - (j > i)] for i in range(n) for j in range(n) if len({i, j, out}) == 3])
+            for out in range(n)
+        ]
+        deviations = -math.sqrt((n - 1) / n) * (np.array(left_out) - np.mean(left_out))
+        values.append(np.append(-part.mean(), deviations @ multipliers))
+    least = np.min([[np.mean(each >= value) for value in each] for each in values], axis=0)
+    assert aggregated_three_sample(u, r, o) == pytest.approx(np.mean(least <= least[0]), abs=1e-9)
 
 
 def test_constant_and_equal_rows_have_an_aggregated_p_value_too():

@@ -163,7 +163,8 @@ def test_the_three_lines_say_what_was_found_how_sure_and_what_is_not_shown():
     assert "the variation between retrainings is unknown" in first
     for words in ("tolerance of 0.5", "p < 0.0001, significance level 0.05", "+0.0 points", "limit -10"):
         assert words in second
-    assert third.startswith("Not shown: ")
+    assert third.startswith("Not shown: Only these models, images and critics were tested")
+    assert third.endswith("copies and backups were not looked at.")
     assert "power" not in found.sentence, "one reference does not show it"
     proxy = verdict(inside=seen(-0.1, 0.2), outputs=REFERENCE, loss=KEPT, likeness=LIKE, against="proxy")
     assert "so the claim is weaker" in proxy.sentence
@@ -239,6 +240,12 @@ def test_the_side_of_the_forget_accuracy():
 def test_rules_that_decide_nothing_are_refused(setting):
     with pytest.raises(rs.InputError, match=next(iter(setting))):
         Rules(**setting)
+
+
+def test_the_reason_for_another_structure_has_five_hundred_characters_at_most():
+    assert Rules(structure="x" * 500).structure == "x" * 500
+    with pytest.raises(rs.InputError, match="500 characters at most"):
+        Rules(structure="x" * 501)
 
 
 def test_a_caveat_stands_in_the_first_line_and_may_bar_forgotten():

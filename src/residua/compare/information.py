@@ -209,7 +209,7 @@ def _resampled(columns: Sequence[np.ndarray], random: np.random.Generator) -> li
         covariance = np.atleast_2d(np.cov(table.T)) / len(table)
         return list(random.multivariate_normal(table.mean(axis=0), covariance, DRAWS, method="eigh").T)
     # How often each sample was drawn, times the table: quicker by far than gathering the rows of every draw.
-    samples, together, draws = len(table), max(1, 1_000_000 // len(table)), np.empty((DRAWS, table.shape[1]))
+    samples, together, draws = len(table), 1_000_000 // len(table), np.empty((DRAWS, table.shape[1]))
     for start in range(0, DRAWS, together):
         drawn = random.integers(0, samples, (min(together, DRAWS - start), samples))
         drawn += samples * np.arange(len(drawn))[:, None]

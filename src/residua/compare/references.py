@@ -167,9 +167,8 @@ class Inside:
 
     @property
     def passes(self) -> bool:
-        if self.low is None or self.high is None:
-            return False
-        return -self.tolerance < self.low and self.high < self.tolerance and not self.outside
+        low, high = self.idi.interval or (-math.inf, math.inf)
+        return -self.tolerance < low and high < self.tolerance and not self.outside
 
     @property
     def clears_at(self) -> float | None:
