@@ -12,6 +12,7 @@ references' spread and of the AUC; a witness that votes has to keep it within th
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -45,8 +46,13 @@ def main(words: list[str] | None = None) -> int:
     print(table.markdown())
     if given.out:
         given.out.mkdir(parents=True, exist_ok=True)
-        command = f"`python benchmarks/witnesses.py {given.records}`"
-        (given.out / "table.md").write_text(f"{table.markdown()}\n{command}\n", "utf-8")
+        every = [each for records in seeds.values() for each in records]
+        labels = sorted({each.method.label for each in every if each.role not in ("original", "reference")})
+        chosen = " ".join(f"--method {shlex.quote(each)}" for each in labels)
+        number = sum(each.role == "reference" for each in next(iter(seeds.values())))
+        made = f"residua controls --references {number} --seeds {len(seeds)} {chosen}"
+        commands = f"`{made}`\n`python benchmarks/witnesses.py {given.records}`\n"
+        (given.out / "table.md").write_text(f"{table.markdown()}\n{commands}", "utf-8")
     return 0
 
 
