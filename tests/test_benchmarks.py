@@ -6,9 +6,11 @@ import importlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from residua.measure.information import curve as information_curve
+from residua.record import MeasureFacts, MethodFacts, Record, Setting, SplitFacts, TaskFacts
 
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 
@@ -78,3 +80,28 @@ def test_what_saved_features_cost_is_held_to_its_bars(monkeypatch, capsys):
         monkeypatch.setattr(saved, "audited", lambda folder, more=more: made | more)
         assert saved.main([]) == expected
     assert "(bar: 300)" in capsys.readouterr().out
+
+
+def test_a_witness_is_placed_between_the_references_and_original(monkeypatch):
+    """Log-odds alone: Original's AUC is 0.9, the references' 0.5 in the mean, the model's 0.7."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    witnesses = importlib.import_module("witnesses")
+    random = np.random.default_rng(0)
+    levels = {"Original": 0.9, "HD": 0.7, "Retrain": 0.4, "Retrain 2": 0.6, "Retrain 3": 0.5}
+    records = []
+    for label, area in levels.items():
+        arrays = {f"log-odds.{name}": random.normal(0, 1, 50) for name in ("forget", "unseen")}
+        records.append(
+            Record(
+                name=label.lower().replace(" ", "-"),
+                setting=Setting(task=TaskFacts(splits={n: SplitFacts(n=50) for n in ("forget", "forget_test", "test")})),
+                method=MethodFacts(label=label, role="reference" if label.startswith("Retrain ") else None),
+                measures={"log-odds": MeasureFacts(label="log-odds")},
+                seeds={"training": 0},
+                readings={"log-odds": {"log_odds": area}},
+                arrays=arrays,
+            )
+        )  # fmt: skip
+    rows = {(method, name): (own, place) for method, name, own, place, _ in witnesses.placed(records)}
+    assert rows["HD", "log_odds"] == pytest.approx((0.7, 0.5))
+    assert rows["Original", "log_odds"] == pytest.approx((0.9, 1.0))

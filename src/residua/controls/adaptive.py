@@ -41,6 +41,7 @@ class Adaptive(Control):
     keep: Annotated[float, Weight("Weight of what its owner reads.", above=0)] = 3.0
 
     label = "Adaptive"
+    savable = True  # its structure is Original's
     scenarios = ("class",)
 
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
