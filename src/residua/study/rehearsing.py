@@ -210,9 +210,15 @@ def rehearse(study: Study, device: str, tell: Callable[[Phase], None] = lambda p
 
 def _samples(rows: list[PlannedRow], task: ForgetTask, device: str) -> int:
     """Samples of each set: whole batches on a GPU."""
-    if device == "cpu":
-        return FEW if task.retain.shape[1] <= LARGE else FEWER
-    return max(b for row in rows for b in (*_batches(row.training), *_batches(row.made.method)))
+    batches = (b for row in rows for b in (*_batches(row.training), *_batches(row.made.method)))
+    return _handful(task, device) or max(batches)
+
+
+def _handful(task: ForgetTask, device: str) -> int | None:
+    """The most samples of a set or batch on a CPU; on a GPU as many as there are."""
+    if device != "cpu":
+        return None
+    return FEW if task.retain.shape[1] <= LARGE else FEWER
 
 
 def _few(task: ForgetTask, n: int, unseen: int) -> ForgetTask:
@@ -235,32 +241,36 @@ def _few(task: ForgetTask, n: int, unseen: int) -> ForgetTask:
     )
 
 
-def shortest(settings: Any) -> Any:
-    """The method or training with one epoch of each phase; batches and everything else stay."""
+def shortest(settings: Any, most: int | None) -> Any:
+    """The method or training with one epoch of each phase, and batches of at `most` so many; everything else stays.
+
+    Sets are small already, but noise that a method makes comes in whole batches.
+    """
     fields: dict[str, Any] = {}
     kind: Any = type(settings)
     for name, field in described(kind).items():
         if isinstance(field.setting, Epochs):
             fields[name] = max(1, field.setting.least)
         elif name == "pretraining":
-            fields[name] = shortest(getattr(settings, name))
+            fields[name] = shortest(getattr(settings, name), most)
         elif name.endswith("_steps") and isinstance(field.setting, Count):
             fields[name] = 1
+        elif most and name.endswith("batch") and isinstance(getattr(settings, name), int):
+            fields[name] = min(getattr(settings, name), most)
     return dataclasses.replace(settings, **fields)
 
 
 def _trained(training: Training, task: ForgetTask, device: str) -> Classifier:
     with seeded(training.seed):
-        return shortest(training.pretraining)(network_of(training.network).to(device), task.train)
+        learner = network_of(training.network).to(device)
+        return shortest(training.pretraining, _handful(task, device))(learner, task.train)
 
 
 def _unlearned(cell: Unlearning, original: Classifier, task: ForgetTask) -> Classifier:
     given = {"retrained": original} if cell.beside else {}
     with seeded(cell.seed):
-        model = shortest(cell.method)(original, task, **given)
-    logits(
-        model, task.test.subset(torch.arange(1))
-    )  # it answers; measures are rehearsed with one model for all
+        model = shortest(cell.method, _handful(task, original.device.type))(original, task, **given)
+    logits(model, task.test.subset(torch.arange(1)))  # measures are rehearsed with one model for all
     return model
 
 
