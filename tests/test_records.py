@@ -444,6 +444,16 @@ def test_on_cifar10_too_what_separates_methods_is_inside():
     assert cola.idi.value < rl.idi.value - 0.3
 
 
+def test_fifteen_thousand_mutated_inputs_have_no_finding():
+    kept = json.loads((RECORDS / "fuzz/fuzz.json").read_text("utf-8"))
+    assert sum(counts["inputs"] for counts in kept["targets"].values()) >= 15_000
+    assert {"arrow", "archive", "store", "audit"} <= set(kept["targets"])
+    assert not kept["findings"]
+    sanitised = json.loads((RECORDS / "fuzz/sanitised.json").read_text("utf-8"))
+    assert sum(sanitised["outcomes"].values()) >= 500
+    assert not sanitised["findings"]
+
+
 def test_a_study_that_was_killed_a_hundred_times_has_the_table_of_one_that_was_not():
     kept = json.loads((RECORDS / "study-kills/kills.json").read_text("utf-8"))
     kills = kept["kills"]
