@@ -36,9 +36,8 @@ class LowBits(Control):
 
     @property
     def label(self) -> str:
-        return ", ".join(
-            ["Low bits", *[str(self.bits)] * (self.bits < 16), *["last"] * (self.where == "last")]
-        )
+        bits = f", {self.bits}" if self.bits < 16 else ""
+        return f"Low bits{bits}{', last' if self.where == 'last' else ''}"
 
     scenarios = ("class",)
 
@@ -113,8 +112,8 @@ class SwitchedOff(Control):
 
     @property
     def label(self) -> str:
-        more = ["weights"] * (self.by == "weight") + ["first block"] * (self.where == "first")
-        return ", ".join(["Switched off", *more])
+        by = ", weights" if self.by == "weight" else ""
+        return f"Switched off{by}{', first block' if self.where == 'first' else ''}"
 
     scenarios = ("class",)
 

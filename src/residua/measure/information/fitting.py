@@ -112,9 +112,9 @@ def fit_blocks(
 
 
 def _place(device: torch.device, features: int) -> torch.device:
-    """Where critics on so many pooled features compute: on the model's GPU, if it is CUDA's and has room for them.
+    """The device of critics on so many pooled features: the model's GPU, if it is CUDA's and has room for them.
 
-    Else on the CPU, side by side on its cores. They need double precision, which Apple's GPUs lack.
+    Else the CPU, where they share the cores. They need double precision, which Apple's GPUs lack.
     """
     fits = device.type == "cuda" and COPIES * 4 * features <= memory_budget(device)
     return device if fits else torch.device("cpu")
