@@ -14,10 +14,11 @@ import residua as rs
 from residua.audits import auditing, rerunning
 from residua.compare import Rules
 from residua.compare.verdicts import VERDICT_READINGS
+from residua.measure import Moved
 from residua.measure._outputs import logits, pooled
 from residua.measure.information import curve as information_curve
 from residua.models.classifier import weights_digest
-from residua.record import Record
+from residua.record import MeasureFacts, Record, describe
 from residua.report.audit import audit_report
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -123,6 +124,16 @@ def test_readings_that_an_earlier_version_did_not_make_are_noted_and_are_no_diff
     assert found.found == []
     assert "the records hold no information random5, mia.E-MIA.held, so that was not compared" in found.notes
     assert found.verdict == audited.verdict
+
+
+def test_images_that_were_moved_less_than_usual_are_noted(audited):
+    record = audited.records["unlearned"]
+    fields = describe(Moved(crop=0))["fields"]
+    for chosen in (fields, {name: value for name, value in fields.items() if name != "crop"}):
+        facts = MeasureFacts(label="moved", kind="Moved", fields=chosen)
+        easier = record.model_copy(update={"measures": record.measures | {"moved": facts}})
+        assert "less than usual, by crop" in rerunning._easier(easier)[0]
+    assert not rerunning._easier(record)
 
 
 def test_a_reading_that_one_record_lacks_is_a_difference(audited, models, slanted, tmp_path):
