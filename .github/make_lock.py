@@ -43,24 +43,13 @@ CPU = {
 
 def chosen(extras: str) -> dict[str, str]:
     """The versions that pip would install beside the package, by name."""
-    words = [
-        "install",
-        "--dry-run",
-        "--ignore-installed",
-        "--quiet",
-        "--report",
-        "-",
-        "-c",
-        "constraints.txt",
-    ]
+    words = ["install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-", "-c", "constraints.txt"]
     done = subprocess.run(
         [sys.executable, "-m", "pip", *words, f".[{extras}]", "setuptools"],
         cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     found = (each["metadata"] for each in json.loads(done.stdout)["install"])
-    names = {
-        re.sub(r"[-_.]+", "-", each["name"]).lower(): each["version"].partition("+")[0] for each in found
-    }
+    names = {re.sub(r"[-_.]+", "-", each["name"]).lower(): each["version"].partition("+")[0] for each in found}
     return {name: version for name, version in sorted(names.items()) if name != "residua"}
 
 
@@ -86,9 +75,7 @@ def main() -> None:
         lines = [f"# Made by .github/make_lock.py: what {lock} installs, Python 3.11 and later."]
         for name, version in chosen(extras).items():
             lines.append(
-                " \\\n".join(
-                    [f"{name}=={version}", *(f"    --hash=sha256:{each}" for each in hashes(name, version))]
-                )
+                " \\\n".join([f"{name}=={version}", *(f"    --hash=sha256:{each}" for each in hashes(name, version))])
             )
         (ROOT / "requirements" / f"{lock}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

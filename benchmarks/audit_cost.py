@@ -30,17 +30,11 @@ N, BAR, EARLY, FORGET = 12_500, 1.5, 0.2, 4
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--data", help="NAME:DIR of 32 x 32 colour images; default: made from the embedded ones"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="NAME:DIR of 32 x 32 colour images; default: made from the embedded ones")
     parser.add_argument("--original", help="checkpoint for --data")
     parser.add_argument("--reference", help="checkpoint for --data")
-    parser.add_argument(
-        "--size", type=int, default=N, help="training images; there are a fifth as many test images"
-    )
+    parser.add_argument("--size", type=int, default=N, help="training images; there are a fifth as many test images")
     parser.add_argument("--width", type=int, default=16, help="of the models that are trained without --data")
     parser.add_argument("--part", choices=list(PARTS), help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true")
@@ -105,21 +99,14 @@ def head_alone(
     return {found.verdict: float(found.records["unlearned"].setting.task.size("retain"))}
 
 
-PARTS = {
-    "curves": curves,
-    "audit": audit,
-    "whole": head_alone,
-    "early": functools.partial(head_alone, precision=0.05),
-}
+PARTS = {"curves": curves, "audit": audit, "whole": head_alone, "early": functools.partial(head_alone, precision=0.05)}
 
 
 def child(options: argparse.Namespace, part: str) -> dict:
     words = [sys.executable, __file__, "--part", part, "--size", str(options.size)]
     for name in ("data", "original", "reference"):
         words += [f"--{name}", getattr(options, name)] if getattr(options, name) else []
-    return json.loads(
-        subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
-    )
+    return json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
 
 
 def dataset(options: argparse.Namespace) -> rs.Dataset:

@@ -23,12 +23,8 @@ BAR, CORES, FURTHER = 120.0, 2, 0.25
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--epochs", type=int, default=2, help="of each training; the audits are not timed with them"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--epochs", type=int, default=2, help="of each training; the audits are not timed with them")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(words)
     torch.set_num_threads(1)

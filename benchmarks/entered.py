@@ -26,10 +26,7 @@ import residua as rs
 from residua.cli import main as command
 from residua.measure._memo import clear_all
 
-SOURCE, OPTIMISED = (
-    str(Path(rs.__file__).parent),
-    1,
-)  # the flag tells functions from bodies of classes and modules
+SOURCE, OPTIMISED = (str(Path(rs.__file__).parent), 1)  # the flag tells functions from bodies of classes and modules
 NAMES = ("original", "unlearned", "reference")
 DATA = "fashion-sample?part=0.05"
 
@@ -39,12 +36,7 @@ def profiled(entered: set[CodeType]) -> Iterator[None]:
     def note(frame: FrameType, event: str, argument: Any) -> None:
         code = frame.f_code
         named = code.co_flags & OPTIMISED and not code.co_name.startswith("<")
-        if (
-            event == "call"
-            and named
-            and code.co_filename.startswith(SOURCE)
-            and code.co_filename.endswith(".py")
-        ):
+        if event == "call" and named and code.co_filename.startswith(SOURCE) and code.co_filename.endswith(".py"):
             entered.add(code)
 
     sys.setprofile(note)

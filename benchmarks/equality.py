@@ -31,11 +31,7 @@ def main(first: str, second: str = ".") -> int:
     for label, hashes in before.items():
         words = ["equal" if hashes[kind] == now.get(label, {}).get(kind) else "different" for kind in KINDS]
         print(label.ljust(width), *(word.ljust(14) for word in words))
-    return (
-        0
-        if all(hashes["whole batches"] == now[label]["whole batches"] for label, hashes in before.items())
-        else 1
-    )
+    return 0 if all(hashes["whole batches"] == now[label]["whole batches"] for label, hashes in before.items()) else 1
 
 
 def run(tree: str, folder: Path) -> dict[str, dict[str, str]]:
@@ -56,9 +52,7 @@ def weights(folder: Path) -> dict[str, dict[str, str]]:
     data, quick = rs.data.fashion_sample(), rs.Pretraining(epochs=1, batch=32, lr=0.05, crop=1)
     settings = folder / "settings.json"
     if not settings.exists():
-        settings.write_text(
-            json.dumps({label: plain(method) for label, method in rs.unlearn.methods().items()})
-        )
+        settings.write_text(json.dumps({label: plain(method) for label, method in rs.unlearn.methods().items()}))
     first = json.loads(settings.read_text())
     for kind, many in KINDS.items():
         some = [
@@ -77,15 +71,11 @@ def weights(folder: Path) -> dict[str, dict[str, str]]:
             method = rs.unlearn.methods()[label]
             names = {field.name for field in dataclasses.fields(method)}
             fields = {} if kind == "own defaults" else {n: v for n, v in first[label].items() if n in names}
-            fields |= {
-                name: value for name, value in QUICK.items() if name in names and kind != "own defaults"
-            }
+            fields |= {name: value for name, value in QUICK.items() if name in names and kind != "own defaults"}
             fields |= {name: 1 for name in names if name.endswith("epochs")}
             fields |= {"pretraining": quick} if "pretraining" in names else {}
             with rs.seeded(1):
-                found.setdefault(label, {})[kind] = digest(
-                    dataclasses.replace(method, **fields)(original, task)
-                )
+                found.setdefault(label, {})[kind] = digest(dataclasses.replace(method, **fields)(original, task))
     return found
 
 

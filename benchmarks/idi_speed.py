@@ -43,12 +43,8 @@ FASTER, LESS, GROWTH = 20, -0.005, 4.0
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--data", help="NAME:DIR of 32 x 32 colour images; default: made from the embedded ones"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", help="NAME:DIR of 32 x 32 colour images; default: made from the embedded ones")
     parser.add_argument("--forget", default="class:4")
     parser.add_argument("--model", help="checkpoint of a ResNet-18 for --data")
     parser.add_argument("--retrained", help="checkpoint that never saw the class, for --data")
@@ -95,9 +91,7 @@ def show(result: dict) -> None:
         f"forward pass alone {ours['forward']:.1f} s"
     )
     for b, d in result["difference"].items():
-        print(
-            f"block {b}: plain {plain['I'][b]:.4f}, ours {ours['I'][b]:.4f}, difference {d:+.4f} nats (bar: {LESS})"
-        )
+        print(f"block {b}: plain {plain['I'][b]:.4f}, ours {ours['I'][b]:.4f}, difference {d:+.4f} nats (bar: {LESS})")
     for name, growth in result["growth_4N"].items():
         print(
             f"{name}, from N to 4N: time x {growth['seconds']:.2f}, peak memory x {growth['megabytes']:.2f} (bar: {GROWTH})"
@@ -115,9 +109,7 @@ def child(options: argparse.Namespace, model: str, part: str, n: int) -> dict:
     words += ["--data", options.data] if options.data else []
     alone = os.environ | {PROCESSES: "1"}
     return json.loads(
-        subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env=alone).stdout.splitlines()[
-            -1
-        ]
+        subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env=alone).stdout.splitlines()[-1]
     )
 
 
@@ -154,10 +146,7 @@ def plain(model: rs.Classifier, task: rs.ForgetTask, ratio: str) -> dict:
 def fit_plain(model: rs.Classifier, block: int, split: rs.Split, measure: InformationCurve) -> NetworkCritic:
     rest, frozen = reinitialise(clone(model.after(block))), model.upto(block)
     critic = NetworkCritic(rest, model.head.in_features, 2, measure.dim)
-    groups = [
-        {"params": critic.f.parameters(), "lr": 1e-3},
-        {"params": [critic.g], "lr": 1e-3},
-    ]
+    groups = [{"params": critic.f.parameters(), "lr": 1e-3}, {"params": [critic.g], "lr": 1e-3}]
     optimizer = torch.optim.Adam(groups)
     critic.train()
     for _ in range(EPOCHS):
@@ -174,9 +163,7 @@ def fit_plain(model: rs.Classifier, block: int, split: rs.Split, measure: Inform
 
 def read_plain(model: rs.Classifier, block: int, critic: NetworkCritic, split: rs.Split) -> Tensor:
     with torch.no_grad():
-        return torch.cat([critic(model.upto(block)(x.contiguous())) for x, _ in split.batches(500)]).double()[
-            None
-        ]
+        return torch.cat([critic(model.upto(block)(x.contiguous())) for x, _ in split.batches(500)]).double()[None]
 
 
 PARTS = {"ours": ours, "plain": plain}
@@ -199,12 +186,8 @@ def prepare(options: argparse.Namespace) -> tuple[rs.Classifier, rs.ForgetTask, 
     else:
         task = rs.forget_classes(coloured(max(options.images, 4 * IMAGES[options.width])), 6)
     model = rs.load(options.model)
-    keep = torch.randperm(len(task.retain), generator=torch.Generator().manual_seed(0))[
-        : options.images * 9 // 10
-    ]
-    small = torch.randperm(len(task.forget), generator=torch.Generator().manual_seed(1))[
-        : options.images // 10
-    ]
+    keep = torch.randperm(len(task.retain), generator=torch.Generator().manual_seed(0))[: options.images * 9 // 10]
+    small = torch.randperm(len(task.forget), generator=torch.Generator().manual_seed(1))[: options.images // 10]
     # The plain program reads no test images; nor does ours here, but for a few.
     few = torch.arange(100)
     task = rs.ForgetTask(

@@ -31,14 +31,10 @@ CONDITION = 1e4
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("original", "reference", "data", "forget", "out"):
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument(
-        "--ratio", default="all", help="retain samples to keep, as for `residua measure --metrics IDI`"
-    )
+    parser.add_argument("--ratio", default="all", help="retain samples to keep, as for `residua measure --metrics IDI`")
     parser.add_argument("--scale", default="custom", help="the scale that the records name")
     options = parser.parse_args()
     task = parse_forget(open_dataset(options.data), options.forget)

@@ -61,9 +61,7 @@ def spots(tree: ast.Module) -> list[int]:
     skipped = {id(part) for node in ast.walk(tree) for name in ("annotation", "returns")
                if (note := getattr(node, name, None)) is not None for part in ast.walk(note)}  # fmt: skip
     return [
-        i
-        for i, node in enumerate(ast.walk(tree))
-        if id(node) not in skipped and _change(copy.copy(node)) is not None
+        i for i, node in enumerate(ast.walk(tree)) if id(node) not in skipped and _change(copy.copy(node)) is not None
     ]
 
 
@@ -78,10 +76,7 @@ def _change(node: ast.AST) -> str | None:
         was, node.ops = node.ops[0], [SWAPS[type(node.ops[0])](), *node.ops[1:]]
         return f"{type(was).__name__} -> {type(node.ops[0]).__name__}"
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        was, node.value = (
-            node.value,
-            (node.value * 1.5 or 1.0) if isinstance(node.value, float) else node.value + 1,
-        )
+        was, node.value = (node.value, (node.value * 1.5 or 1.0) if isinstance(node.value, float) else node.value + 1)
         return f"{was} -> {node.value}"
     return None
 
@@ -118,9 +113,7 @@ def put_in(name: str, source: str) -> bool:
     if outside(plain) != outside(source):
         return False
     module = importlib.import_module("residua." + name.removesuffix(".py").replace("/", "."))
-    before, after = (
-        dict(codes(compile(ast.unparse(ast.parse(text)), name, "exec"))) for text in (plain, source)
-    )
+    before, after = (dict(codes(compile(ast.unparse(ast.parse(text)), name, "exec"))) for text in (plain, source))
     for place, code in after.items():
         *owner, last = place.split(".")
         holder = vars(module)[owner[0]] if owner else module

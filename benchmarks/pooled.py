@@ -37,12 +37,7 @@ class Size:
         return f"{self.features}x{self.labels}"
 
 
-SIZES = (
-    Size(20_000, 512, 2, 25),
-    Size(20_000, 2048, 2, 30),
-    Size(20_000, 512, 10, 30),
-    Size(20_000, 512, 100, 30),
-)
+SIZES = (Size(20_000, 512, 2, 25), Size(20_000, 2048, 2, 30), Size(20_000, 512, 10, 30), Size(20_000, 512, 100, 30))
 KINDS, KNOWN = 10, 0.12
 
 
@@ -78,17 +73,13 @@ def measured(size: Size, scale: float) -> dict[str, float]:
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=[size.name for size in SIZES])
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(words)
     torch.set_num_threads(1)
-    rs.mutual_information(
-        np.random.default_rng(0).normal(size=(80, 2)), np.arange(80) % 2
-    )  # imports, first calls
+    rs.mutual_information(np.random.default_rng(0).normal(size=(80, 2)), np.arange(80) % 2)  # imports, first calls
     found = {}
     with threadpool_limits(1):
         for size in SIZES:

@@ -31,9 +31,7 @@ LARGEST = resource.RUSAGE_CHILDREN
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=100_000)
     parser.add_argument("--features", type=int, default=512)
     parser.add_argument("--blocks", type=int, default=1)

@@ -114,8 +114,7 @@ def main() -> int:
         if not options.json:
             print(", ".join(f"{name} {speed:.0f} images/s" for name, speed in rounds[-1].items()), flush=True)
     ratios = {
-        name: statistics.median(speed[name] / speed["in turn"] for speed in rounds)
-        for name in ("processes", "stacked")
+        name: statistics.median(speed[name] / speed["in turn"] for speed in rounds) for name in ("processes", "stacked")
     }
     if options.json:
         print(json.dumps({"ratios": ratios, "cores": options.cores, "rounds": rounds}))

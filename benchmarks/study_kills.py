@@ -85,9 +85,7 @@ class Trial:
 
     def finish(self, folder: Path) -> list[dict[str, Any]]:
         """Run to the end, and the table without run times."""
-        for _ in range(
-            3
-        ):  # a cell whose worker was killed twice is reported, and the same command tries it again
+        for _ in range(3):  # a cell whose worker was killed twice is reported, and the same command tries it again
             with self.running(folder) as process:
                 while process.poll() is None:
                     if time.monotonic() > self.deadline:
@@ -118,11 +116,7 @@ class Trial:
                     time.sleep(0.05)
                 while process.poll() is None and self.dealt(kind, engine) < count:
                     since, target = time.monotonic(), done(folder) + chance.randint(0, CELLS)
-                    while (
-                        process.poll() is None
-                        and done(folder) < target
-                        and time.monotonic() < since + PATIENCE
-                    ):
+                    while process.poll() is None and done(folder) < target and time.monotonic() < since + PATIENCE:
                         time.sleep(0.02)
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         process.wait(chance.uniform(0, SECONDS))
@@ -133,9 +127,7 @@ class Trial:
         if folder.exists():  # what the last kill left
             self.compare(folder, expected)
 
-    def hit(
-        self, kind: str, engine: str, folder: Path, process: subprocess.Popen[bytes], after: float
-    ) -> None:
+    def hit(self, kind: str, engine: str, folder: Path, process: subprocess.Popen[bytes], after: float) -> None:
         there = {"done": done(folder), "running": at_work(folder)}
         number = self.dealt(kind, engine)
         node = kind == "group" and engine == "ray" and number % 2 == 1
@@ -155,9 +147,7 @@ class Trial:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(60)
             there["said"] = process.returncode
-        self.state["kills"].append(
-            {"kind": kind, "engine": engine, "node": node, "after": round(after, 2), **there}
-        )
+        self.state["kills"].append({"kind": kind, "engine": engine, "node": node, "after": round(after, 2), **there})
         self.keep()
 
 
@@ -229,9 +219,7 @@ def markdown(record: dict[str, Any]) -> str:
             if engine == "ray" and kind == "group"
             else ""
         )
-        lines.append(
-            f"| {kind}{nodes} | {engine} | {len(own)} | {sum(between(kill, record) for kill in own)} |"
-        )
+        lines.append(f"| {kind}{nodes} | {engine} | {len(own)} | {sum(between(kill, record) for kill in own)} |")
     equal = "all are equal" if record["equal"] else f"all but {len(record['unequal'])} are equal"
     lines += ["", f"{len(kills)} kills, {sum(between(kill, record) for kill in kills)} between the first and the last of "
               f"{record['cells']} cells; {record['compared']} runs went to their end, and {equal} to the undisturbed one in every "
@@ -265,18 +253,13 @@ def write(out: Path, trial: Trial, rows: list[dict[str, Any]]) -> bool:
         "software": software(),
     }
     out.mkdir(parents=True, exist_ok=True)
-    for name, text in (
-        ("kills.json", json.dumps(record, indent=1) + "\n"),
-        ("table.md", markdown(record)),
-    ):
+    for name, text in (("kills.json", json.dumps(record, indent=1) + "\n"), ("table.md", markdown(record))):
         (out / name).write_text(text, encoding="utf-8")
     return bool(record["equal"])
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--work", type=Path, required=True, help="folder for the runs, and where it goes on")
     options.add_argument("--out", type=Path, help="folder for kills.json and table.md")
     options.add_argument("--kills", type=int, default=50, help="of the group, and as many of workers")

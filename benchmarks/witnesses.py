@@ -31,9 +31,7 @@ NAMES = ("log_odds", "offline_LiRA", "offline_RMIA")
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("records", type=Path, help="folder of the records")
     parser.add_argument("--out", type=Path, help="folder for table.md")
     given = parser.parse_args(words)

@@ -29,9 +29,7 @@ include_patterns = [
     "records/*/table.md",
     *("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "RESULTS.md", "SECURITY.md"),
 ]
-exclude_patterns = [
-    *(".*", "build", "dist", "src", "tests", "demo", "data", "models", "benchmarks", "examples"),
-]
+exclude_patterns = [*(".*", "build", "dist", "src", "tests", "demo", "data", "models", "benchmarks", "examples")]
 nitpicky = True
 
 myst_heading_anchors = 4

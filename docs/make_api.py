@@ -33,8 +33,7 @@ def write(folder: Path) -> None:
     """All pages; those that are as they were are left alone, so that a second build is quick."""
     folder.mkdir(exist_ok=True)
     pages = {"residua.rst": front()} | {
-        f"{stem(room)}.rst": page(f"residua.{room}", title, names(f"residua.{room}"))
-        for room, title in ROOMS.items()
+        f"{stem(room)}.rst": page(f"residua.{room}", title, names(f"residua.{room}")) for room, title in ROOMS.items()
     }
     for old in set(folder.glob("*.rst")) - {folder / name for name in pages}:
         old.unlink()
@@ -86,11 +85,7 @@ def described_by(thing: Any, name: str) -> list[str]:
     """The directive of a name; of values their place is enough, since tables of recipes fill pages."""
     if inspect.isclass(thing):
         return [f".. autoclass:: {name}", "   :members:"]
-    return (
-        [f".. autofunction:: {name}"]
-        if inspect.isroutine(thing)
-        else [f".. autodata:: {name}", "   :no-value:"]
-    )
+    return [f".. autofunction:: {name}"] if inspect.isroutine(thing) else [f".. autodata:: {name}", "   :no-value:"]
 
 
 def as_rst(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:

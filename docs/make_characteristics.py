@@ -44,9 +44,7 @@ def characteristics(spread: float, sampling: float, k: int, tolerance: float) ->
     prior = PRIOR_SPREAD**2 + sampling**2
     error = np.sqrt(((k - 1) * x.var(axis=1, ddof=1) + PRIOR_DEGREES * prior) / degrees * (1 + 1 / k))
     half, value = stdtrit(degrees, 0.975) * error, own - x.mean(axis=1)
-    passes = [
-        float(np.mean(np.abs(value + share * tolerance) + half < tolerance)) for share in (0, *RESIDUES)
-    ]
+    passes = [float(np.mean(np.abs(value + share * tolerance) + half < tolerance)) for share in (0, *RESIDUES)]
     resolution = float(np.median(tolerance - half + stdtrit(degrees, 0.95) * error))
     return [float(np.mean(np.abs(value) < half)), *passes, resolution]
 

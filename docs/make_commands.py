@@ -20,7 +20,7 @@ that does not follow; `study` and `controls` have 1 if a part of the run failed.
 """
 # Commands whose options depend on what is named, with what the page says about it.
 MORE = {
-    "unlearn": "Each method has options of its own, with the defaults of its recipe: `residua unlearn COLA --help`.",
+    "unlearn": "Each method has options of its own, with the defaults of its recipe: `residua unlearn COLA --help`."
 }
 
 

@@ -43,9 +43,7 @@ Whatever is printed: print the same number of Retrain, from several retrainings,
 {blind}"""
 STAND_IN = """The tribunal of metrics has no records here yet (`python -m reproduction.inside tribunal --out DIR` makes them). Until then these are the [controls](verdict.md#models-built-to-deceive), twenty seeds of them, which were audited before several of the metrics below existed."""
 TRIBUNAL = """The pool: models that were trained without the data, in networks of two widths and with varied trainings, and models that keep Original's knowledge, made by `python -m reproduction.inside tribunal --out DIR`."""
-NO_METHODS = (
-    "There are no records of the study yet: `python -m reproduction.inside inside --out DIR` makes them.\n"
-)
+NO_METHODS = "There are no records of the study yet: `python -m reproduction.inside inside --out DIR` makes them.\n"
 
 
 def page(records: Path = ROOT / "records") -> str:

@@ -85,10 +85,7 @@ def statement() -> dict[str, Any]:
         "additionalProperties": False,
     }
     return named(
-        body,
-        "statement",
-        1,
-        "What `residua export --as statement` prints: an in-toto statement on an audited model.",
+        body, "statement", 1, "What `residua export --as statement` prints: an in-toto statement on an audited model."
     )
 
 
@@ -99,9 +96,7 @@ def named(body: dict[str, Any], kind: str, version: int, words: str) -> dict[str
         "$id": f"urn:residua:schema:{kind}:{version}",
         "title": f"residua {kind}, version {version}",
     }
-    return (
-        head | {"description": words} | {name: value for name, value in body.items() if name != "description"}
-    )
+    return head | {"description": words} | {name: value for name, value in body.items() if name != "description"}
 
 
 def _without_arrays() -> Any:

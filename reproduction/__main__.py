@@ -131,9 +131,7 @@ def _one(given: argparse.Namespace, index: RecordIndex, form: str) -> None:
     made = reproduce(given.label, index, given.scale, Question(given.reference, given.last, given.family))
     if given.out is not None:
         if made.spec is None:
-            raise InputError(
-                f"{made.label} is a table; --out is for figures, use --csv, --latex or --markdown"
-            )
+            raise InputError(f"{made.label} is a table; --out is for figures, use --csv, --latex or --markdown")
         say(f"{save(made.spec, made.panels, given.out)} is drawn.")
     if form == "json":
         console.print_json(json.dumps(made.as_json()))
@@ -186,9 +184,7 @@ def _list(index: RecordIndex, scale: str | None, as_json: bool) -> None:
         Table(
             title="Tables and figures of the paper",
             columns=("Label", "Shows", "Needs of records", "Own data", "Stand-in"),
-            rows=tuple(
-                (entry.label, entry.about, entry.needs, entry.own, entry.stand_in) for entry in entries
-            ),
+            rows=tuple((entry.label, entry.about, entry.needs, entry.own, entry.stand_in) for entry in entries),
             note=f"Records are those of {index.folder}. python -m reproduction LABEL says what makes what is missing.",
         )
     )

@@ -120,9 +120,7 @@ def _means(points: Sequence[Point]) -> dict[str, dict[float, float]]:
     """Mean IDI by method and factor."""
     found: dict[str, dict[float, float]] = {}
     for method, factor in dict.fromkeys((point.method, point.factor) for point in points):
-        own = [
-            p.values["IDI"] for p in points if (p.method, p.factor) == (method, factor) and "IDI" in p.values
-        ]
+        own = [p.values["IDI"] for p in points if (p.method, p.factor) == (method, factor) and "IDI" in p.values]
         if own:
             found.setdefault(method, {})[factor] = mean(own)
     return found
@@ -136,16 +134,10 @@ def _seen(points: Sequence[Point], arm: str) -> str:
         if len(by_factor) > 1
     }
     words = "; ".join(
-        f"{method} from {most:.2f} to {least:.2f}"
-        if arm == "gauge"
-        else f"{method} from {least:.2f} to {most:.2f}"
+        f"{method} from {most:.2f} to {least:.2f}" if arm == "gauge" else f"{method} from {least:.2f} to {most:.2f}"
         for method, (most, least) in ends.items()
     )
-    what = (
-        "from the largest to the smallest weights"
-        if arm == "gauge"
-        else "from the smallest to the largest dose"
-    )
+    what = "from the largest to the smallest weights" if arm == "gauge" else "from the smallest to the largest dose"
     moved = max((abs(most - least) for most, least in ends.values()), default=0.0)
     answer = "cannot be told" if not ends else "seen" if moved > 0.1 else "not seen"
     return f"IDI depends on it: **{answer}** ({what}: {words or 'one factor only'})."
@@ -162,9 +154,7 @@ def chosen_factor(index: RecordIndex) -> str:
         fit = [p.factor for p in tried if p.values["UA"] >= RULE_UA and before - p.values["TA"] <= RULE_TA]
         if not fit:
             return "The rule chooses no factor: RL reaches a UA of 99.9 % at none of them without losing a point of TA."
-        return (
-            f"The rule chooses the factor {max(fit):g}: python -m reproduction run small-gauged-{max(fit):g}."
-        )
+        return f"The rule chooses the factor {max(fit):g}: python -m reproduction run small-gauged-{max(fit):g}."
     return ""
 
 

@@ -17,14 +17,7 @@ from residua.readings import Curve
 # trained to the end, and `small-gauged` on one with smaller weights. `small-memorised` is `small-tuned` with an Original
 # that knows its training images by heart.
 Scales = Literal[
-    "full",
-    "small",
-    "small-converged",
-    "small-gauged",
-    "small-tuned",
-    "small-verbatim",
-    "small-memorised",
-    "tiny",
+    "full", "small", "small-converged", "small-gauged", "small-tuned", "small-verbatim", "small-memorised", "tiny"
 ]
 SCALES: tuple[str, ...] = get_args(Scales)
 STAND_IN = {scale: "fashion-sample" if scale == "tiny" else "cifar10" for scale in SCALES[1:]}
@@ -70,11 +63,7 @@ class Case:
 
     def fits(self, group: Group, scale: str) -> bool:
         """True if records of this group are of this case at this scale: the network always, data or what stands in."""
-        if (group.scale, group.network.get("network"), group.task.scenario) != (
-            scale,
-            self.network,
-            self.scenario,
-        ):
+        if (group.scale, group.network.get("network"), group.task.scenario) != (scale, self.network, self.scenario):
             return False
         if group.dataset not in (self.dataset, STAND_IN.get(scale)):
             return False
@@ -91,9 +80,7 @@ def own_case(group: Group) -> Case:
 
 def case_of(table: str, setting: str) -> Case:
     """The case of one setting of one table."""
-    data = next(
-        ours for name, ours in sorted(DATASETS.items(), reverse=True) if name in _with_data(table, setting)
-    )
+    data = next(ours for name, ours in sorted(DATASETS.items(), reverse=True) if name in _with_data(table, setting))
     network = next((ours for name, ours in NETWORKS.items() if name in setting), _network(table, setting))
     if "random" in table:
         return Case(data, network, "random")
@@ -120,11 +107,7 @@ def chosen_group(index: RecordIndex, case: Case, scale: str | None = None) -> Gr
         if case.fits(group, group.scale) and group.labelled("Original") and not group.version.startswith(OLD)
     ]
     fitting.sort(key=lambda group: (SCALES.index(group.scale), group.dataset != case.dataset))
-    most = [
-        group
-        for group in fitting
-        if sum(bool(group.labelled(label)) for label in THIRTEEN) > len(THIRTEEN) / 2
-    ]
+    most = [group for group in fitting if sum(bool(group.labelled(label)) for label in THIRTEEN) > len(THIRTEEN) / 2]
     return next(iter(most or fitting), None)
 
 
@@ -146,12 +129,8 @@ def differences(case: Case, group: Group) -> list[str]:
         lines.append(f"training images: {trained:,} of {theirs:,}")
     if case.scenario == "class":
         forgotten = task.forgotten_classes or []
-        number = (
-            "" if len(forgotten) == case.classes else f" ({len(forgotten)} classes, the paper {case.classes})"
-        )
-        lines.append(
-            f"forgotten: class {', '.join(map(str, forgotten))}{number}; the paper does not name its own"
-        )
+        number = "" if len(forgotten) == case.classes else f" ({len(forgotten)} classes, the paper {case.classes})"
+        lines.append(f"forgotten: class {', '.join(map(str, forgotten))}{number}; the paper does not name its own")
     else:
         lines.append(f"forgotten: {task.size('forget')} samples")
     if group.width is not None and group.width != WIDTH:
@@ -161,9 +140,7 @@ def differences(case: Case, group: Group) -> list[str]:
     ours = [curve for curve in curves if not by_paper(curve)]
     if ours:
         read = len(ours[0].labels)
-        lines.append(
-            f"critics: read on unseen data ({read} samples), the paper's on the data they were fitted on"
-        )
+        lines.append(f"critics: read on unseen data ({read} samples), the paper's on the data they were fitted on")
     return lines
 
 

@@ -49,4 +49,6 @@ def _full(case: Case, several: int) -> str:
             "--out original.safetensors"
         )
     forget = " --forget classes:" + ",".join(map(str, range(case.classes))) if several > 1 else ""
-    return f"residua study run paper-{case.dataset}-{case.network}{suffix} --data {case.dataset}:DIR{forget} --out runs/"
+    return (
+        f"residua study run paper-{case.dataset}-{case.network}{suffix} --data {case.dataset}:DIR{forget} --out runs/"
+    )

@@ -22,13 +22,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("pdf", "svg", "png")
 ROLES = {"Original": "original", "Retrain": "reference", "Random": "random"}
-WORDS = {
-    "RTE_min": "RTE, minutes",
-    "TA": "TA, %",
-    "MIA": "MIA, %",
-    "U-LiRA": "U-LiRA, AUC",
-    "recovery": "recovery, %",
-}
+WORDS = {"RTE_min": "RTE, minutes", "TA": "TA, %", "MIA": "MIA, %", "U-LiRA": "U-LiRA, AUC", "recovery": "recovery, %"}
 DASHES = ("-", "--", "-.", ":")
 
 
@@ -62,9 +56,7 @@ def write(draw: Callable[[], Figure], out: str | Path) -> Path:
     form = path.suffix.lower().lstrip(".")
     with drawing():
         figure = draw()
-        about: dict[str, Any] = (
-            {"CreationDate": None} if form == "pdf" else {"Date": None} if form == "svg" else {}
-        )
+        about: dict[str, Any] = {"CreationDate": None} if form == "pdf" else {"Date": None} if form == "svg" else {}
         background = "none" if form == "svg" else "white"
         write_atomically(
             path,
@@ -75,9 +67,7 @@ def write(draw: Callable[[], Figure], out: str | Path) -> Path:
     return path
 
 
-def _grid(
-    number: int, width: float = 3.4, height: float = 2.6, columns: int = 3
-) -> tuple[Figure, list[Axes]]:
+def _grid(number: int, width: float = 3.4, height: float = 2.6, columns: int = 3) -> tuple[Figure, list[Axes]]:
     from matplotlib.figure import Figure
 
     columns = min(columns, number)
@@ -106,9 +96,7 @@ def _metrics(spec: FigureSpec, panels: Sequence[Panel]) -> Figure:
         if values[-1] > 100 * max(1.0, values[len(values) // 2]):
             # Else a ruined model's JSD leaves nothing to see of the others.
             axes.set_yscale("symlog")
-            axes.set_yticks(
-                [0.0, 1.0, *(10.0**power for power in range(2, int(math.log10(values[-1])) + 1, 2))]
-            )
+            axes.set_yticks([0.0, 1.0, *(10.0**power for power in range(2, int(math.log10(values[-1])) + 1, 2))])
             axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         zero = _ours(panel, "Retrain", quantity)
         if zero is not None and quantity not in ("RTE_min", "U-LiRA"):
@@ -116,9 +104,7 @@ def _metrics(spec: FigureSpec, panels: Sequence[Panel]) -> Figure:
         axes.set_xticks(range(len(spec.methods)), spec.methods, rotation=50, ha="right", fontsize=8)
         axes.set_title(WORDS.get(quantity, quantity) + _other_scale(panel, spec, quantity))
         axes.grid(axis="y")
-    figure.supxlabel(
-        "dots: ours; open circles: the paper's; dashed: our Retrain", fontsize=8, color=COLOURS["muted"]
-    )
+    figure.supxlabel("dots: ours; open circles: the paper's; dashed: our Retrain", fontsize=8, color=COLOURS["muted"])
     return figure
 
 

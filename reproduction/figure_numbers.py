@@ -108,9 +108,7 @@ def _panel(spec: FigureSpec, case: Case, index: RecordIndex, scale: str | None, 
                     of_scale if ours.mean is not None else None, ours.why, group.dataset == case.dataset)
             )  # fmt: skip
     pictures = _pictures(spec, reader) if spec.kind == "tsne" else {}
-    missing = dict.fromkeys(
-        f"{row.method} {row.quantity}: {row.why}" for row in rows if row.ours is None and row.why
-    )
+    missing = dict.fromkeys(f"{row.method} {row.quantity}: {row.why}" for row in rows if row.ours is None and row.why)
     if spec.kind == "tsne" and len(pictures) < 2:
         missing = {"no t-SNE was recorded": None, **missing}
     lacking = bool(missing)
@@ -167,9 +165,7 @@ def _pictures(spec: FigureSpec, reader: Reader) -> dict[str, Picture]:
             arrays = model.readings["tsne"].arrays if "tsne" in model.readings else {}
             if "coordinates" in arrays:
                 forgotten = np.asarray(arrays["forgotten"]).astype(bool)
-                found[method] = Picture(
-                    np.asarray(arrays["coordinates"]), forgotten, np.asarray(arrays["labels"])
-                )
+                found[method] = Picture(np.asarray(arrays["coordinates"]), forgotten, np.asarray(arrays["labels"]))
     return found
 
 
@@ -187,9 +183,7 @@ def _attack(index: RecordIndex, case: Case, scale: str, method: str) -> tuple[Fo
     scales = Counter(record.setting.scale for record in there)
     if scales and scale not in scales:
         scale = max(scales, key=lambda each: (scales[each], each))
-    values = [
-        r.readings[ATTACK][ATTACK] for r in there if (r.method.label, r.setting.scale) == (method, scale)
-    ]
+    values = [r.readings[ATTACK][ATTACK] for r in there if (r.method.label, r.setting.scale) == (method, scale)]
     return Found(values[0], None, 1) if values else Found(why="U-LiRA was not run of it"), scale
 
 

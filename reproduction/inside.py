@@ -85,11 +85,7 @@ class Inside(Preset):
 
     def method(self, label: str, task: ForgetTask, network: str) -> Unlearner:
         made: Any = super().method(label, task, network)
-        return (
-            dataclasses.replace(made, pretraining=self.training)
-            if self.training and label == "Retrain"
-            else made
-        )
+        return dataclasses.replace(made, pretraining=self.training) if self.training and label == "Retrain" else made
 
     def measures(self, network: str) -> tuple[Measure, ...]:
         drawn = (each for each in super().measures(network) if not isinstance(each, Embedding))
@@ -117,19 +113,13 @@ class Tribunal(Inside):
         }
         retrain = made["Retrain"]
         honest = {
-            label: dataclasses.replace(
-                retrain, pretraining=dataclasses.replace(retrain.pretraining, **changed)
-            )
+            label: dataclasses.replace(retrain, pretraining=dataclasses.replace(retrain.pretraining, **changed))
             for label, changed in VARIED.items()
         }
-        references = [
-            Row(f"Retrain {n + 1}", retrain, draw=n, role="reference") for n in range(1, self.references)
-        ]
+        references = [Row(f"Retrain {n + 1}", retrain, draw=n, role="reference") for n in range(1, self.references)]
         further = Row(FURTHER, retrain, draw=self.references, role="control")
         # Methods that keep the encoder, by their own trait: it is known what their models know.
-        keep = [
-            each for each in made.values() if traits(each).keeps_encoder and traits(each).role == "method"
-        ]
+        keep = [each for each in made.values() if traits(each).keeps_encoder and traits(each).role == "method"]
         rows = [
             Row("Original", made["Original"]),
             Row("Retrain", retrain),
@@ -282,9 +272,7 @@ def main(words: Sequence[str]) -> int:
 
     out = next((Path(after) for word, after in itertools.pairwise(words) if word == "--out"), None)
     if out is None or words[0] not in studies:
-        raise InputError(
-            f"python -m reproduction.inside takes {', '.join(studies)} and --out DIR; name one of them"
-        )
+        raise InputError(f"python -m reproduction.inside takes {', '.join(studies)} and --out DIR; name one of them")
     study = f"{os.path.relpath(__file__)}:{words[0]}"
     # Verdicts have no workers.
     judging = [word for i, word in enumerate(words) if "--jobs" not in words[max(i - 1, 0) : i + 1]]
@@ -305,9 +293,7 @@ def one_line(name: str, reports: Sequence[AuditReport]) -> str:
     """The finding of the study in one sentence."""
     if name == "tribunal":
         found = {each.name: each for each in detectors(plain(reports), knows)}
-        named = (
-            f"{each} {_auc(found[each])}" for each in ("IDI", "KR", "recovery", "JSD", "UA") if each in found
-        )
+        named = (f"{each} {_auc(found[each])}" for each in ("IDI", "KR", "recovery", "JSD", "UA") if each in found)
         some = found.get("IDI")
         pool = f" over {some.knowing} models that know and {some.without} that do not" if some else ""
         return f"AUC as a detector of kept knowledge{pool}: {', '.join(named)}."

@@ -144,21 +144,13 @@ class Reader:
         zeros = references if label == "all" else [references[0]]
         try:
             curves = [self.curve(each, last, ratio, papers) for each in (model, original, *zeros)]
-            value = idi_value(
-                curves[0],
-                original=curves[1],
-                reference=mean_curve(curves[2:]),
-                last=last,
-                family=family,
-            )
+            value = idi_value(curves[0], original=curves[1], reference=mean_curve(curves[2:]), last=last, family=family)
         except InputError as error:
             return None, str(error)
         why = "Original does not clearly know more than the reference, so IDI is undetermined"
         return value, "" if value is not None else why
 
-    def curve(
-        self, model: Model, last: int | None = None, ratio: str | None = None, papers: int = 0
-    ) -> Curve:
+    def curve(self, model: Model, last: int | None = None, ratio: str | None = None, papers: int = 0) -> Curve:
         """The curve of so many blocks at this ratio: the main one where it has them, else another one that does.
 
         Without a ratio it is the main curve, then one of all samples, then one of as few blocks as will do; the same
@@ -189,9 +181,7 @@ class Reader:
 
     def _order(self, models: list[Model]) -> Found:
         labels = list(dict.fromkeys(m.label for m in self.group.models))
-        places = ranks(
-            self.idis([label for label in labels if label not in ("Original", "Retrain", "Random", "HD")])
-        )
+        places = ranks(self.idis([label for label in labels if label not in ("Original", "Retrain", "Random", "HD")]))
         label = models[0].label
         return Found(float(places[label]), None, len(models)) if label in places else Found(why="no IDI")
 

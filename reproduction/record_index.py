@@ -29,9 +29,7 @@ class Model:
     seed: int
     draw: int
     records: list[Record] = field(default_factory=list)
-    known: dict[Any, Any] = field(
-        default_factory=dict, repr=False
-    )  # what was computed of it, by the question
+    known: dict[Any, Any] = field(default_factory=dict, repr=False)  # what was computed of it, by the question
 
     @cached_property
     def readings(self) -> dict[str, Reading]:

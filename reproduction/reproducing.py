@@ -131,9 +131,7 @@ def listing(index: RecordIndex, scale: str | None = None) -> list[Entry]:
         found = [(panel.about["scale"], panel.part.own) for panel in made.panels if panel.enough]
         if made.spec is None:
             found = [(part.scale or "", part.own) for part in made.parts if part.there]
-        entries.append(
-            Entry(label, about, needs, *(_count(found, len(made.parts), own) for own in (True, False)))
-        )
+        entries.append(Entry(label, about, needs, *(_count(found, len(made.parts), own) for own in (True, False))))
     return entries
 
 

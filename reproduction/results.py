@@ -65,9 +65,7 @@ def _class_groups(index: RecordIndex) -> list[Group]:
     """Records of one class forgotten by a ResNet-18, at each scale that has enough methods for an order."""
     found = [chosen_group(index, CIFAR10, scale) for scale in SCALES]
     return [
-        group
-        for group in found
-        if group is not None and sum(bool(group.labelled(each)) for each in THIRTEEN) >= ENOUGH
+        group for group in found if group is not None and sum(bool(group.labelled(each)) for each in THIRTEEN) >= ENOUGH
     ]
 
 
@@ -135,17 +133,11 @@ def _scale_table(reader: Reader) -> str:
     title = f"{group.scale}: {group.task.dataset}, {group.task.size('retain') + group.task.size('forget'):,} training images, width {group.width}, {seeds} Original{'s' if seeds > 1 else ''}"
     apart = chance(reader)
     note = "" if apart is None else f"Other Retrains have an IDI of up to {apart:.2f} from 0. "
-    note += (
-        "Retrains differ as much as Original and Retrain: chance rules this table. "
-        if (apart or 0) >= 1
-        else ""
-    )
+    note += "Retrains differ as much as Original and Retrain: chance rules this table. " if (apart or 0) >= 1 else ""
     by_epochs = {epochs: reader.idis(list(THIRTEEN), papers=epochs) for epochs in CRITIC_EPOCHS}
     if all(by_epochs.values()):
         lines = [f"{label} {_by_epochs(by_epochs, label)}" for label in by_epochs[PAPER_EPOCHS]]
-        note += (
-            f"IDI by {', '.join(map(str, CRITIC_EPOCHS))} epochs of the paper's critics: {'; '.join(lines)}. "
-        )
+        note += f"IDI by {', '.join(map(str, CRITIC_EPOCHS))} epochs of the paper's critics: {'; '.join(lines)}. "
     order = statements(reader)[-1]
     note += f"The paper's order of methods: **{order.answer}** ({order.evidence})."
     columns = (
@@ -165,9 +157,7 @@ def _by_epochs(read: dict[int, dict[str, float]], label: str) -> str:
 def _cell(found: Found, digits: int, spread: bool) -> str:
     if found.mean is None:
         return ""
-    return f"{found.mean:.{digits}f}" + (
-        f" ± {found.std:.{digits}f}" if spread and found.std is not None else ""
-    )
+    return f"{found.mean:.{digits}f}" + (f" ± {found.std:.{digits}f}" if spread and found.std is not None else "")
 
 
 def _others(index: RecordIndex) -> Iterator[str]:

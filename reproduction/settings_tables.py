@@ -17,9 +17,7 @@ def settings_parts(label: str, scale: str | None = None) -> list[Part]:
     """Every data set and network of the table; the paper's value, and ours at this scale (small if none is named)."""
     scale = scale or "small"
     by_setting: dict[str, list[Row]] = {}
-    for setting, method, theirs, ours in (
-        _pretraining(scale) if label == PRETRAINING else _methods(label, scale)
-    ):
+    for setting, method, theirs, ours in _pretraining(scale) if label == PRETRAINING else _methods(label, scale):
         for name, value in theirs.items():
             own = ours.get(name)
             row = Row(label, setting, method, name, float(value), None, own, None, 0, scale)

@@ -44,9 +44,7 @@ class Statement:
 
 def paper_idi() -> dict[str, float]:
     """The paper's IDI of one class of CIFAR-10, ResNet-18, by method; HD's is 1 by construction."""
-    rows = [
-        n for n in numbers_of("tab:main_baseline") if n.setting.startswith("CIFAR-10") and n.quantity == "IDI"
-    ]
+    rows = [n for n in numbers_of("tab:main_baseline") if n.setting.startswith("CIFAR-10") and n.quantity == "IDI"]
     return {"HD": 1.0} | {number.method: number.mean for number in rows if number.method in THIRTEEN}
 
 
@@ -74,8 +72,7 @@ def agreement(reader: Reader) -> dict[str, tuple[float, int] | None]:
         return {}
     theirs = paper_idi()
     found = {
-        family: spearman(theirs, reader.idis(list(THIRTEEN), family=family))
-        for family in families_of(reader.group)
+        family: spearman(theirs, reader.idis(list(THIRTEEN), family=family)) for family in families_of(reader.group)
     }
     papers = reader.idis(list(THIRTEEN), papers=PAPER_EPOCHS)
     return found | {PAPERS: spearman(theirs, papers)} if papers else found
@@ -128,17 +125,13 @@ def _above(reader: Reader, index: Mapping[str, float]) -> Statement:
 
 def _retrained(reader: Reader) -> float | None:
     """TA of the retrained models, the mean over all of them: one alone has luck of its own."""
-    labels = dict.fromkeys(
-        model.label for model in reader.group.models if role_of(model.label) == "reference"
-    )
+    labels = dict.fromkeys(model.label for model in reader.group.models if role_of(model.label) == "reference")
     read = [each.mean for label in labels if (each := reader(label, "TA")).mean is not None]
     return mean(read) if read else None
 
 
 def _cola(reader: Reader, index: Mapping[str, float]) -> Statement:
-    claim = (
-        f"COLA among the {LOWEST} lowest of those whose TA is within {POINTS:g} points of the Retrains' mean"
-    )
+    claim = f"COLA among the {LOWEST} lowest of those whose TA is within {POINTS:g} points of the Retrains' mean"
     zero = _retrained(reader)
     useful = {}
     for label, value in index.items():

@@ -20,14 +20,7 @@ from residua.errors import InputError
 from residua.measure import Accuracy, InformationCurve, Measure, WeightSketch
 from residua.study.definition import Row, Study
 from residua.study.executors import Tell, silent
-from residua.study.presets import (
-    DEPTH,
-    TENTH,
-    NamedCurve,
-    Preset,
-    at_scale,
-    critics_of_paper,
-)
+from residua.study.presets import DEPTH, TENTH, NamedCurve, Preset, at_scale, critics_of_paper
 from residua.training.pretraining import Pretraining
 from residua.training.recipes import SMALL, TINY, UNLEARNING, unlearning_of
 from residua.unlearn import Retrain, Unlearner, find
@@ -117,10 +110,7 @@ class Variant(Preset):
         if len(self.factors) == 1:
             scale = scale.rpartition("-")[0]  # small-gauged, whatever its factor
         return dataclasses.replace(
-            study,
-            scale=scale,
-            prefix=f"{self.more}-" if self.more else "",
-            compact=study.compact or bool(self.arm),
+            study, scale=scale, prefix=f"{self.more}-" if self.more else "", compact=study.compact or bool(self.arm)
         )
 
     def task(self, data: str | None, forget: str | None, tell: Tell) -> ForgetTask:
@@ -232,14 +222,9 @@ studies: dict[str, Variant] = {
         _small("converged", references=2, **CONVERGED),
         _small("converged-critics", **CONVERGED, **CRITICS | {"references": 2}),
         _small("converged-epochs", **CONVERGED, more="epochs", references=2),
-        *(
-            _small(f"gauged-{each:g}", references=2, arm="gauge", factors=(each,), **CONVERGED)
-            for each in GAUGES[1:]
-        ),
+        *(_small(f"gauged-{each:g}", references=2, arm="gauge", factors=(each,), **CONVERGED) for each in GAUGES[1:]),
         # The causal experiment, and IDI against the dose: on the embedded data, and on the converged models.
-        Variant(
-            "gauge", "tiny", "fashion-sample", recipes="verbatim", arm="gauge", factors=GAUGES, **TINY_ARM
-        ),
+        Variant("gauge", "tiny", "fashion-sample", recipes="verbatim", arm="gauge", factors=GAUGES, **TINY_ARM),
         Variant("dose", "tiny", "fashion-sample", arm="dose", factors=DOSES, **TINY_ARM),
         _small("gauge", references=2, arm="gauge", factors=GAUGES, **CONVERGED),
         _small("dose", references=2, arm="dose", factors=DOSES, **CONVERGED),

@@ -93,9 +93,7 @@ def table_parts(
     numbers = numbers_of(label)
     settings = dict.fromkeys(number.setting for number in numbers)
     return [
-        _largest(
-            case_of(label, setting), index, [n for n in numbers if n.setting == setting], scale, question
-        )
+        _largest(case_of(label, setting), index, [n for n in numbers if n.setting == setting], scale, question)
         for setting in settings
     ]
 
@@ -107,9 +105,7 @@ def _largest(
 
     Where a large scale has records of two or three methods only, a smaller one that has all of them says more.
     """
-    tried = [
-        one_part(case, index, numbers, each, question) for each in (SCALES if scale is None else (scale,))
-    ]
+    tried = [one_part(case, index, numbers, each, question) for each in (SCALES if scale is None else (scale,))]
     known = [part for part in tried if part.there]
     if not known:
         return one_part(case, index, numbers, scale, question)
@@ -118,11 +114,7 @@ def _largest(
 
 
 def one_part(
-    case: Case,
-    index: RecordIndex,
-    numbers: list[Number],
-    scale: str | None = None,
-    question: Question | None = None,
+    case: Case, index: RecordIndex, numbers: list[Number], scale: str | None = None, question: Question | None = None
 ) -> Part:
     """The numbers of one setting, with ours beside them, and our methods that the paper's table leaves out."""
     group = chosen_group(index, case, scale)
@@ -134,12 +126,8 @@ def one_part(
     asked = question or Question()
     reader = Reader(group, case, asked.reference, asked.last, asked.family)
     own = group.dataset == case.dataset
-    rows = tuple(
-        _row(number, _ask(reader, number), group.scale, own) for number in _with_ours(numbers, reader)
-    )
-    missing = dict.fromkeys(
-        f"{row.method} {row.quantity}: {row.why}" for row in rows if row.ours is None and row.why
-    )
+    rows = tuple(_row(number, _ask(reader, number), group.scale, own) for number in _with_ours(numbers, reader))
+    missing = dict.fromkeys(f"{row.method} {row.quantity}: {row.why}" for row in rows if row.ours is None and row.why)
     return Part(
         first.setting,
         case.words,
@@ -164,9 +152,7 @@ def _with_ours(numbers: list[Number], reader: Reader) -> list[Number]:
     empty = float("nan")
     first = numbers[0]
     return numbers + [
-        Number(first.table, first.setting, label, quantity, empty, None)
-        for label in more
-        for quantity in quantities
+        Number(first.table, first.setting, label, quantity, empty, None) for label in more for quantity in quantities
     ]
 
 
@@ -241,9 +227,7 @@ def sentence(part: Part) -> str:
         return f"{claim}: cannot be told at this scale, which has no IDI of three methods here."
     answer = "seen" if found[0] >= AIM else "not seen"
     answer = answer if found[1] >= ENOUGH else "cannot be told at this scale"
-    return (
-        f"{claim}: {answer} (Spearman of IDI {found[0]:.2f} over {found[1]} methods{interval(theirs, ours)})."
-    )
+    return f"{claim}: {answer} (Spearman of IDI {found[0]:.2f} over {found[1]} methods{interval(theirs, ours)})."
 
 
 def notes(part: Part) -> str:

@@ -135,9 +135,7 @@ class Pickling(executors.InProcess):
 
     def give(self, job: executors.Job) -> None:
         call, arguments = pickle.loads(pickle.dumps((job.call, job.arguments)))
-        super().give(
-            dataclasses.replace(job, call=lambda: pickle.loads(pickle.dumps(call(*arguments))), arguments=())
-        )
+        super().give(dataclasses.replace(job, call=lambda: pickle.loads(pickle.dumps(call(*arguments))), arguments=()))
 
 
 @pytest.fixture
@@ -152,9 +150,7 @@ def quick_stack(monkeypatch) -> None:
     monkeypatch.setattr(presets, "Recovery", lambda: Recovery(repeats=1))
     quick = tuple(Recovery(repeats=1) if m.label == "recovery" else m for m in presets.FULL_STACK)
     monkeypatch.setattr(presets, "EVERYTHING", quick)
-    monkeypatch.setattr(
-        presets, "InformationCurve", lambda **fields: InformationCurve(steps=5, rounds=1, **fields)
-    )
+    monkeypatch.setattr(presets, "InformationCurve", lambda **fields: InformationCurve(steps=5, rounds=1, **fields))
 
 
 @pytest.fixture

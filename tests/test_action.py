@@ -59,9 +59,7 @@ def run(tmp_path):
             file.write_text("")
         environment = {"PATH": os.environ["PATH"], "BIN": str(tmp_path), "CODE": str(code), "WORD": word}
         for name, expression in STEPS["audit"]["env"].items():
-            environment[name] = given[
-                expression.removeprefix("${{ inputs.").removesuffix(" }}").replace("-", "_")
-            ]
+            environment[name] = given[expression.removeprefix("${{ inputs.").removesuffix(" }}").replace("-", "_")]
         done = subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", STEPS["audit"]["run"]],
             cwd=tmp_path, env=environment | {name: str(file) for name, file in files.items()},
@@ -69,12 +67,7 @@ def run(tmp_path):
         )  # fmt: skip
         calls = [call.split("\0")[:-1] for call in files["NOTED"].read_text().split("END\0")[:-1]]
         step.said = done.stdout
-        return (
-            done.returncode,
-            calls,
-            files["GITHUB_OUTPUT"].read_text(),
-            files["GITHUB_STEP_SUMMARY"].read_text(),
-        )
+        return (done.returncode, calls, files["GITHUB_OUTPUT"].read_text(), files["GITHUB_STEP_SUMMARY"].read_text())
 
     return step
 
@@ -99,8 +92,7 @@ def test_the_words_of_the_action_are_options_of_the_command(run):
 
 
 @pytest.mark.parametrize(
-    ("code", "allowed", "ends"),
-    [(0, "false", 0), (2, "false", 2), (2, "true", 0), (1, "true", 1), (3, "true", 3)],
+    ("code", "allowed", "ends"), [(0, "false", 0), (2, "false", 2), (2, "true", 0), (1, "true", 1), (3, "true", 3)]
 )
 def test_the_build_fails_unless_it_forgot(run, code, allowed, ends):
     found, _, outputs, _ = run(code=code, allow_undetermined=allowed)
@@ -156,9 +148,7 @@ def test_every_package_that_is_installed_is_known_by_version_and_hash(lock):
         assert re.fullmatch(r"[a-z0-9-]+==[\w.]+", name)
         assert re.fullmatch(r"( *--hash=sha256:[0-9a-f]{64})+", hashes), name
     versions = dict(name.split("==") for name in packages)
-    tested = re.findall(
-        r"^([\w-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE
-    )
+    tested = re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
     for name, version in tested:
         assert versions.get(name.replace("_", "-"), version) == version
     assert {"torch", "numpy", "pillow", "pyarrow", "setuptools"} <= versions.keys()

@@ -9,18 +9,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-FAMILIES = (
-    "resnet",
-    "vit",
-    "deit",
-    "beit",
-    "swin",
-    "convnext",
-    "efficientnet",
-    "mobilenet",
-    "regnet",
-    "densenet",
-)
+FAMILIES = ("resnet", "vit", "deit", "beit", "swin", "convnext", "efficientnet", "mobilenet", "regnet", "densenet")
 
 
 def rows() -> list[list[str]]:

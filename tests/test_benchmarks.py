@@ -54,9 +54,7 @@ def test_the_help_is_compared_with_importing_pytorch(monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     startup = importlib.import_module("startup")
     for seconds, expected in ((0.5, 0), (2.0, 1)):
-        monkeypatch.setattr(
-            startup, "seconds", lambda arguments, s=seconds: s if "--help" in arguments else 1.0
-        )
+        monkeypatch.setattr(startup, "seconds", lambda arguments, s=seconds: s if "--help" in arguments else 1.0)
         assert startup.main(["--rounds", "1", "--json"]) == expected
         assert json.loads(capsys.readouterr().out)["ratio"] == seconds
 

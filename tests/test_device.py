@@ -15,15 +15,7 @@ from residua import device
 from residua.cli.console import work
 from residua.cli.inputs import choose_device
 from residua.data.split import MemoryImages
-from residua.device import (
-    autocast,
-    clock,
-    exact_float32,
-    keep_memory,
-    memory_budget,
-    resolve_precision,
-    visible_gpus,
-)
+from residua.device import autocast, clock, exact_float32, keep_memory, memory_budget, resolve_precision, visible_gpus
 from residua.record import software
 from residua.study.cells import kind_of
 from residua.training import loop
@@ -62,9 +54,7 @@ def test_the_environment_may_say_what_auto_is(monkeypatch):
     assert software()["precision"] == "bfloat16"
     assert kind_of("cpu") != "cpu"  # cells of studies are other ones
     monkeypatch.setenv("RESIDUA_PRECISION", "half")
-    with pytest.raises(
-        rs.InputError, match="RESIDUA_PRECISION is 'half', expected auto, float32, bfloat16 or float16"
-    ):
+    with pytest.raises(rs.InputError, match="RESIDUA_PRECISION is 'half', expected auto, float32, bfloat16 or float16"):
         resolve_precision("auto", CPU)
     monkeypatch.delenv("RESIDUA_PRECISION")
     assert "precision" not in software()
@@ -89,9 +79,7 @@ def test_a_processor_that_refuses_what_it_announces_is_not_asked_twice(monkeypat
     ],
 )
 def test_each_gpu_gets_the_precision_that_pays(monkeypatch, word, has_it, expected):
-    monkeypatch.setattr(
-        torch.cuda, "is_bf16_supported", lambda including_emulation: has_it or including_emulation
-    )
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: has_it or including_emulation)
     assert resolve_precision(word, GPU) is expected
 
 
@@ -250,9 +238,7 @@ def test_float32_on_cuda_is_never_tf32_and_the_callers_choice_comes_back():
     for dtype, where in ((torch.bfloat16, GPU), (torch.float32, CPU)):
         with exact_float32(dtype, where):
             assert float32_kinds() == before
-    assert isinstance(
-        torch.backends.cudnn.allow_tf32, bool
-    )  # PyTorch refuses a mixture of its two interfaces
+    assert isinstance(torch.backends.cudnn.allow_tf32, bool)  # PyTorch refuses a mixture of its two interfaces
 
 
 def test_a_record_of_a_gpu_names_it_and_its_float32(monkeypatch):

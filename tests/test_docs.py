@@ -95,7 +95,9 @@ def test_the_departures_are_what_the_tree_gives():
 
 def test_a_departure_is_read_to_the_end_of_its_comment():
     made = script("make_departures")
-    text = "x = 1\n    # Differs from the paper: one,\n    # two.\n    y = 2  # no\n# Differs from the reference: three."
+    text = (
+        "x = 1\n    # Differs from the paper: one,\n    # two.\n    y = 2  # no\n# Differs from the reference: three."
+    )
     assert made.marks(text) == [(2, "paper", "one, two."), (5, "reference", "three.")]
 
 
@@ -147,21 +149,14 @@ def test_the_schemas_are_what_the_program_writes():
 
 def test_committed_reports_and_records_are_what_the_schemas_say():
     schemas = {
-        name: jsonschema.Draft202012Validator(schema)
-        for name, schema in script("make_schemas").schemas().items()
+        name: jsonschema.Draft202012Validator(schema) for name, schema in script("make_schemas").schemas().items()
     }
     for validator in schemas.values():
         validator.check_schema(validator.schema)
     seen = 0
     for path in (ROOT / "records").rglob("*.json"):
         body = json.loads(path.read_text(encoding="utf-8"))
-        kind = (
-            "report-1.json"
-            if "verdict" in body
-            else "record-2.json"
-            if body.get("schema_version") == 2
-            else None
-        )
+        kind = "report-1.json" if "verdict" in body else "record-2.json" if body.get("schema_version") == 2 else None
         if kind:
             seen += 1
             assert [(list(e.path), e.message) for e in schemas[kind].iter_errors(body)] == [], path
@@ -217,9 +212,7 @@ def test_the_comparison_is_what_the_records_give():
     for path, text in script("make_comparison").pages():
         assert path.read_text(encoding="utf-8") == text, f"run docs/make_comparison.py: {path.name}"
     (row,) = (
-        row
-        for row in (ROOT / "docs/index.md").read_text("utf-8").splitlines()
-        if "three-sample" in row and "|" in row
+        row for row in (ROOT / "docs/index.md").read_text("utf-8").splitlines() if "three-sample" in row and "|" in row
     )
     kept, drawn = re.findall(r"(\d+) of (\d+)", row)[:2]
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -37,9 +37,7 @@ LANGUAGES = {"python", "sh", "text", "toml", "json", "yaml"}
 # Made by quickstart.md, and used by others.
 FIRST = "quickstart.md"
 SLOW = {"models.md": "imports timm and transformers", "study.md": "runs two studies and a search"}
-RUN = [
-    page for page in PAGES if page.name != FIRST and {b.language for b in blocks_of(page)} & {"python", "sh"}
-]
+RUN = [page for page in PAGES if page.name != FIRST and {b.language for b in blocks_of(page)} & {"python", "sh"}]
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +57,7 @@ def test_the_quick_start_leads_to_a_verdict(begun, monkeypatch, capsys, one_thre
 
 
 @pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, marks=[pytest.mark.slow] if page.name in SLOW else [], id=page.name) for page in RUN],
+    "page", [pytest.param(page, marks=[pytest.mark.slow] if page.name in SLOW else [], id=page.name) for page in RUN]
 )
 def test_every_block_of_a_page_runs(
     page, begun, tmp_path, monkeypatch, capsys, one_thread, as_if_in_processes, quick_stack, request
@@ -87,9 +84,7 @@ def test_what_does_not_run_here_is_parsed(page, tmp_path, monkeypatch):
         if block.file:
             (tmp_path / block.file).write_text(block.code, encoding="utf-8")
     for block in blocks:
-        assert block.language in LANGUAGES, (
-            f"a block of {page.name} does not say its language: {block.code[:60]}"
-        )
+        assert block.language in LANGUAGES, f"a block of {page.name} does not say its language: {block.code[:60]}"
         if block.language == "python":
             compile(block.code, page.name, "exec")
         elif block.language == "sh":
@@ -153,9 +148,7 @@ def _understood(words: list[str]) -> bool:
         if words[2] not in command.commands:
             return False
         command = command.commands[words[2]]
-    known = {
-        option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
-    }
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     given = {word.partition("=")[0].rstrip(".,;") for word in words if word.startswith("--")}
     return given <= known | {"--help"} or "--plugin" in given  # a method of somebody's has options of its own
 
@@ -219,18 +212,7 @@ def test_docstrings_become_what_the_site_shows(monkeypatch):
 def test_the_site_is_built_without_a_warning_and_asks_nobody(tmp_path):
     pytest.importorskip("sphinx", reason="Sphinx is not installed; `make docs` installs it")
     pytest.importorskip("furo", reason="furo is not installed; `make docs` installs it")
-    words = [
-        "-W",
-        "-q",
-        "-b",
-        "html",
-        "-d",
-        str(tmp_path / "doctrees"),
-        "-c",
-        "docs",
-        ".",
-        str(tmp_path / "site"),
-    ]
+    words = ["-W", "-q", "-b", "html", "-d", str(tmp_path / "doctrees"), "-c", "docs", ".", str(tmp_path / "site")]
     done = subprocess.run([sys.executable, "-m", "sphinx", *words], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     site = tmp_path / "site"

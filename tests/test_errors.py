@@ -11,19 +11,7 @@ from residua.cli.console import complain, say
 from residua.cli.console import out as screen
 from residua.errors import LONGEST_SENTENCE, printable
 
-STEERING = [
-    "\x1b[2J",
-    "\x07",
-    "\x9b31m",
-    "\x7f",
-    "\u202e",
-    "\u2066",
-    "\ufeff",
-    "\r",
-    "\x00",
-    "\ud800",
-    "\U000e0001",
-]
+STEERING = ["\x1b[2J", "\x07", "\x9b31m", "\x7f", "\u202e", "\u2066", "\ufeff", "\r", "\x00", "\ud800", "\U000e0001"]
 
 
 @pytest.mark.parametrize("text", STEERING, ids=ascii)

@@ -11,15 +11,7 @@ from pathlib import Path
 import pytest
 
 import residua as rs
-from residua.files import (
-    check_place,
-    open_regular,
-    read_bytes,
-    read_text,
-    reading,
-    regular_file,
-    write_atomically,
-)
+from residua.files import check_place, open_regular, read_bytes, read_text, reading, regular_file, write_atomically
 
 
 def names(folder: Path) -> list[str]:
@@ -185,8 +177,7 @@ def test_text_that_is_not_text_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "error",
-    [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried")],
+    "error", [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried")]
 )
 def test_memory_that_is_not_there_is_bad_input(error):
     with pytest.raises(rs.InputError, match=r"x\.npz needs more memory than there is"), reading("x.npz"):

@@ -105,17 +105,7 @@ def test_a_plain_file_is_found_by_explain_unlearn_and_measure(file, folder, caps
 def test_a_study_runs_a_method_and_a_measure_from_a_plain_file(file, folder, monkeypatch):
     monkeypatch.setattr(presets, "WIDTH", {"tiny": 2})
     monkeypatch.setattr(presets, "pretraining", lambda *_: rs.Pretraining(epochs=1, batch=32, crop=0))
-    words = [
-        "study",
-        "run",
-        "tiny",
-        "--data",
-        f"mnist:{folder}",
-        "--forget",
-        "class:6",
-        "--out",
-        str(folder / "c"),
-    ]
+    words = ["study", "run", "tiny", "--data", f"mnist:{folder}", "--forget", "class:6", "--out", str(folder / "c")]
     words += ["--method", "Dimming", "--no-information", "--plugin", str(file)]
     assert main(words) == 0
     kept = Record.read(folder / "c/records/seed0-dimming.json")
@@ -172,9 +162,5 @@ def test_a_file_that_is_no_longer_in_use_explains_nothing(tmp_path):
     path.write_text(FILE.replace('"Dimming"', '"Leaving"').replace('"gloom"', '"leaving gloom"'))
     with plugins.using([path]):
         measures()
-        assert any(
-            entry.name == "leaving gloom" for each in plugins.explanations().values() for entry in each
-        )
-    assert not any(
-        entry.name == "leaving gloom" for each in plugins.explanations().values() for entry in each
-    )
+        assert any(entry.name == "leaving gloom" for each in plugins.explanations().values() for entry in each)
+    assert not any(entry.name == "leaving gloom" for each in plugins.explanations().values() for entry in each)

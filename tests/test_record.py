@@ -130,8 +130,7 @@ def test_the_hash_is_the_same_in_another_process_and_in_any_order():
         env=env, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1],
     )  # fmt: skip
     here = make(
-        arrays={"a": np.ones(2), "b": np.arange(3.0)},
-        readings={"accuracy": {"TA": 1.0, "RA": 1 / 3, "UA": 0.125}},
+        arrays={"a": np.ones(2), "b": np.arange(3.0)}, readings={"accuracy": {"TA": 1.0, "RA": 1 / 3, "UA": 0.125}}
     )
     assert found.stdout.strip() == here.sha256
 
@@ -372,14 +371,8 @@ def test_a_record_cannot_be_changed():
     st.dictionaries(
         st.text(max_size=5),
         st.recursive(
-            st.none()
-            | st.booleans()
-            | st.integers()
-            | st.floats(allow_nan=False, allow_infinity=False)
-            | st.text(),
-            lambda inner: (
-                st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
-            ),
+            st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
             max_leaves=8,
         ),
         max_size=4,

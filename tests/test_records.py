@@ -41,12 +41,7 @@ SINCE_THEN = {
 # Recipes of methods that were added after the records of methods were made.
 SINCE_METHODS = {"NegGrad", "ESC-T", "POUR-D", "OPC", "CMF", "CoUn", "DELETE"}
 # Of the calibration, with their coverage; curves warn of all of them.
-OFF = {
-    "grid-6000x8-100": 0.89,
-    "texture-6000x8-1to9": 0.88,
-    "texture-2000x8": 0.77,
-    "squares-2000x8": 0.55,
-}
+OFF = {"grid-6000x8-100": 0.89, "texture-6000x8-1to9": 0.88, "texture-2000x8": 0.77, "squares-2000x8": 0.55}
 
 
 @cache
@@ -104,13 +99,7 @@ def then(label: str, now: dict) -> dict:
     return fields
 
 
-@pytest.mark.parametrize(
-    ("folder", "scale"),
-    [
-        ("methods-class", "tiny"),
-        ("methods-random", "tiny"),
-    ],
-)
+@pytest.mark.parametrize(("folder", "scale"), [("methods-class", "tiny"), ("methods-random", "tiny")])
 def test_every_recipe_was_run_as_it_stands(folder, scale):
     """Who changes a recipe makes its records anew."""
     task = records(folder)[0].setting.task
@@ -226,8 +215,7 @@ def test_head_distillation_fools_the_outputs_and_not_the_inside():
 def test_and_its_answers_are_nearly_those_of_a_retrained_model():
     """By divergence; what membership attackers say is worth nothing here, since they are at chance."""
     said = {
-        (r.seeds["training"], r.method.label): r.arrays["outputs.log_probabilities"]
-        for r in records("methods-class")
+        (r.seeds["training"], r.method.label): r.arrays["outputs.log_probabilities"] for r in records("methods-class")
     }
     for seed in range(3):
         hd, original = (compare.jsd(said[seed, each], said[seed, "Retrain"]) for each in ("HD", "Original"))
@@ -276,13 +264,9 @@ def test_hd_looks_forgotten_where_original_knows_its_images_by_heart():
     accuracy = {label: record.readings["accuracy"] for label, record in found.items()}
     assert accuracy["Original"]["UA"] == 0
     assert min(accuracy[label]["RA"] for label in ("Original", "Retrain", "Retrain 2")) > 0.999
-    attack = {
-        label: found[label].readings["mia"]["E-MIA"] for label in ("Original", "Retrain", "Retrain 2", "HD")
-    }
+    attack = {label: found[label].readings["mia"]["E-MIA"] for label in ("Original", "Retrain", "Retrain 2", "HD")}
     assert attack["HD"] < min(attack["Retrain"], attack["Retrain 2"]) < 0.2 < 0.9 < attack["Original"]
-    said = {
-        label: found[label].arrays["outputs.log_probabilities"] for label in ("Original", "Retrain", "HD")
-    }
+    said = {label: found[label].arrays["outputs.log_probabilities"] for label in ("Original", "Retrain", "HD")}
     assert compare.jsd(said["HD"], said["Retrain"]) < 0.5 * compare.jsd(said["Original"], said["Retrain"])
     assert idi("cifar10-small-memorised", "HD") == [1]
 
@@ -397,8 +381,7 @@ def test_the_papers_critic_was_run_on_cifar10():
     table = information_table(records("cifar10-paper-critic"), reference="Reference")
     assert "a sample that it was fitted on" in table.note
     assert (
-        "a sample that it has not seen"
-        in information_table(records("cifar10-invariance"), reference="Reference").note
+        "a sample that it has not seen" in information_table(records("cifar10-invariance"), reference="Reference").note
     )
 
 
@@ -461,9 +444,7 @@ def test_a_study_that_was_killed_a_hundred_times_has_the_table_of_one_that_was_n
         own = [kill for kill in kills if kill["kind"] == kind]
         assert len(own) >= 50
         assert sum(kill["engine"] == "ray" for kill in own) >= 5
-    assert sum(0 < kill["done"] < kept["cells"] for kill in kills) >= 60, (
-        "between the first and the last cell"
-    )
+    assert sum(0 < kill["done"] < kept["cells"] for kill in kills) >= 60, "between the first and the last cell"
     # A run whose cluster is gone says so and ends with 3.
     assert {kill["said"] for kill in kills if kill["node"]} == {3}
     assert kept["compared"] >= 4

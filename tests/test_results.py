@@ -71,11 +71,7 @@ def commands_of(folder: Path) -> set[str]:
 
 
 def _command(body: dict) -> str:
-    return (
-        body.get("command")
-        or body.get("about", {}).get("command")
-        or body.get("provenance", {}).get("command", "")
-    )
+    return body.get("command") or body.get("about", {}).get("command") or body.get("provenance", {}).get("command", "")
 
 
 # Runs of programs that are no commands of residua: each file names the program.

@@ -77,9 +77,7 @@ def shared_runs(texts: Mapping[str, str]) -> list[str]:
 
 
 def test_no_two_methods_share_a_run_of_six_lines():
-    assert (
-        shared_runs({path.name: path.read_text("utf-8") for path in (SOURCE / "unlearn").glob("*.py")}) == []
-    )
+    assert shared_runs({path.name: path.read_text("utf-8") for path in (SOURCE / "unlearn").glob("*.py")}) == []
 
 
 def test_a_shared_run_is_found():

@@ -59,9 +59,7 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next_run_and_not_befor
     assert list(place.iterdir()) == []
 
 
-def test_a_folder_beside_something_is_removed_by_the_next_run_there_and_those_of_other_machines_are_not(
-    place,
-):
+def test_a_folder_beside_something_is_removed_by_the_next_run_there_and_those_of_other_machines_are_not(place):
     other = place / "out" / f".{PREFIX}another-machine-x"
     other.mkdir(parents=True)
     (other / ".in-use").touch()

@@ -36,11 +36,7 @@ def test_a_label_becomes_the_name_of_a_record(label):
 def test_every_place_that_differs_is_named_with_both_values():
     left = {"a": {"b": 1, "c": [1, 2]}, "only": None, "same": "x"}
     right = {"a": {"b": 2, "c": [1, 3]}, "more": 0, "same": "x"}
-    assert differences(left, right) == [
-        Difference("a.b", 1, 2),
-        Difference("a.c.1", 2, 3),
-        Difference("more", None, 0),
-    ]
+    assert differences(left, right) == [Difference("a.b", 1, 2), Difference("a.c.1", 2, 3), Difference("more", None, 0)]
     assert differences([1], [1, 2]) == [Difference("", [1], [1, 2])]
     assert differences({"x": True}, {"x": 1.0 + 1e-9}) != [], "a truth value is not a number"
 

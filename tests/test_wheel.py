@@ -24,12 +24,7 @@ def run(words: list[str | Path], where: Path, minutes: float = 30) -> subprocess
     """Without anything of this process that would let Python find the checkout."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return subprocess.run(
-        [str(word) for word in words],
-        cwd=where,
-        env=clean,
-        capture_output=True,
-        text=True,
-        timeout=60 * minutes,
+        [str(word) for word in words], cwd=where, env=clean, capture_output=True, text=True, timeout=60 * minutes
     )
 
 
@@ -37,9 +32,7 @@ def run(words: list[str | Path], where: Path, minutes: float = 30) -> subprocess
 def built(tmp_path_factory) -> dict[str, Path]:
     """The wheel and the archive of the sources that `python -m build` makes of what git knows."""
     copy, out = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("built")
-    names = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True
-    ).stdout
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
     for name in filter(None, names.split("\0")):
         if not name.startswith(("records/", "tests/")):
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
@@ -65,12 +58,7 @@ def place(built, tmp_path_factory) -> Path:
 
 def test_the_wheel_holds_what_is_no_code_and_no_tests(built):
     names = zipfile.ZipFile(built["wheel"]).namelist()
-    for part in (
-        "py.typed",
-        "metrics.json",
-        "report/templates/page.js",
-        "data/embedded/LICENSE.fashion-mnist",
-    ):
+    for part in ("py.typed", "metrics.json", "report/templates/page.js", "data/embedded/LICENSE.fashion-mnist"):
         assert f"residua/{part}" in names
     assert not any(name.startswith(("tests", "docs", "reproduction")) for name in names)
     with tarfile.open(built["sources"]) as sources:
@@ -89,19 +77,14 @@ def test_the_demo_runs_without_the_checkout(place):
 def test_the_lines_of_the_readme_run_without_the_checkout(place):
     lines = re.findall(r"^residua (?:train|unlearn HD|audit) .*fashion-sample.*$", README, re.MULTILINE)
     assert len(lines) == 4
-    short = {
-        "train": ["--epochs", "2", "--width", "4"],
-        "audit": ["--critic-steps", "5", "--critic-rounds", "1"],
-    }
+    short = {"train": ["--epochs", "2", "--width", "4"], "audit": ["--critic-steps", "5", "--critic-rounds", "1"]}
     for line in lines:
         words = shlex.split(line)[1:]
         done = run([place / "env/bin/residua", *words, *short.get(words[0], [])], place, minutes=60)
         assert done.returncode in ((0, 1, 2) if words[0] == "audit" else (0,)), done.stderr[-3000:]
     assert (place / "audit/report.html").exists()
     code = next(
-        block
-        for block in re.findall(r"^```python\n(.*?)^```$", README, re.M | re.S)
-        if "rs.forget_classes" in block
+        block for block in re.findall(r"^```python\n(.*?)^```$", README, re.M | re.S) if "rs.forget_classes" in block
     )
     done = run([place / "env/bin/python", "-I", "-c", code], place, minutes=60)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -13,14 +13,7 @@ if TYPE_CHECKING:
     from residua import compare, data, measure, models, study, unlearn
     from residua.audits.auditing import Audit, Auditor, assert_forgot, audit
     from residua.audits.rerunning import Rerun, rerun
-    from residua.audits.saved import (
-        Saved,
-        SavedFeatures,
-        SavedOutputs,
-        read_features,
-        read_outputs,
-        read_saved,
-    )
+    from residua.audits.saved import Saved, SavedFeatures, SavedOutputs, read_features, read_outputs, read_saved
     from residua.audits.verifying import verify
     from residua.compare.verdicts import Rules
     from residua.data.split import Augmentation, Split

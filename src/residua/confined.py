@@ -156,9 +156,7 @@ class Confined:
         self._answers, ours = os.pipe()
         parent = os.getpid()
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", DeprecationWarning
-            )  # the fork uses none of the other threads' locks
+            warnings.simplefilter("ignore", DeprecationWarning)  # the fork uses none of the other threads' locks
             self._child = os.fork()
         if self._child == 0:
             with contextlib.suppress(BaseException):

@@ -46,9 +46,7 @@ def resolve_precision(precision: Precision, device: torch.device) -> torch.dtype
     if device.type == "cuda":
         has_it = torch.cuda.is_bf16_supported(including_emulation=False)
         if precision == "bfloat16" and not has_it:
-            raise InputError(
-                "precision bfloat16 was asked for, but this GPU lacks it; use float16 or float32"
-            )
+            raise InputError("precision bfloat16 was asked for, but this GPU lacks it; use float16 or float32")
         return torch.bfloat16 if has_it and precision != "float16" else torch.float16
     if precision == "float16":
         raise InputError(f"precision float16 was asked for, but {device.type} is no CUDA GPU; use float32")

@@ -74,9 +74,7 @@ def _check_mode(path: Path, mode: int, what: str) -> None:
     if stat.S_ISDIR(mode):
         raise InputError(f"{path} is a folder; give the path of {what}")
     if not stat.S_ISREG(mode):
-        raise InputError(
-            f"{path} is a pipe, a socket or a device, expected a regular file; give the path of {what}"
-        )
+        raise InputError(f"{path} is a pipe, a socket or a device, expected a regular file; give the path of {what}")
 
 
 def open_regular(path: str | Path, what: str = "a file") -> BinaryIO:

@@ -80,9 +80,7 @@ def check_unpacked(where: object, amount: int, on_disk: int, budget: int | None 
     """
     if budget is not None:
         if amount > budget:
-            raise InputError(
-                f"{where} would unpack into {amount} bytes, expected at most {budget}; raise budget="
-            )
+            raise InputError(f"{where} would unpack into {amount} bytes, expected at most {budget}; raise budget=")
         return
     if amount > limit("memory"):
         raise _too_large(where, amount, limit("memory"), "memory", amount)

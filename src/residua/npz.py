@@ -77,9 +77,7 @@ def read_npz(
                 for member in archive.infolist():
                     name = name_of(member)
                     if name in members:
-                        raise InputError(
-                            f"{path} holds {member.filename!r} twice, expected it once; leave one out"
-                        )
+                        raise InputError(f"{path} holds {member.filename!r} twice, expected it once; leave one out")
                     members[name] = (member, _member_header(path, name, archive, member))
                 total = sum(cost(name, header) for name, (_, header) in members.items())
                 check_unpacked(path, total, on_disk, budget)
@@ -130,11 +128,7 @@ def read_header(file: IO[bytes]) -> Header:
     if not isinstance(fields, dict) or set(fields) != {"descr", "fortran_order", "shape"}:
         raise ValueError("an array with a damaged header")
     shape, descr = fields["shape"], fields["descr"]
-    if (
-        not isinstance(shape, tuple)
-        or len(shape) > MOST_DIMENSIONS
-        or any(type(side) is not int for side in shape)
-    ):
+    if not isinstance(shape, tuple) or len(shape) > MOST_DIMENSIONS or any(type(side) is not int for side in shape):
         raise ValueError("an array with a damaged shape")
     if any(side < 0 for side in shape):
         raise ValueError("an array with a negative side")
@@ -155,21 +149,15 @@ def _dtype(descr: object) -> np.dtype:
 def _member_header(path: str | Path, name: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Header:
     """The array's header, which must agree with the archive's directory."""
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise InputError(
-            f"{path} packs {name} in an unusual way; write it with numpy.savez or savez_compressed"
-        )
+        raise InputError(f"{path} packs {name} in an unusual way; write it with numpy.savez or savez_compressed")
     with archive.open(member) as file:
         header = read_header(file)
         if header.dtype.hasobject:
             raise InputError(f"{path} holds {name} as pickled objects, expected numbers; save a plain array")
         if header.dtype.kind == "V":
-            raise InputError(
-                f"{path} holds {name} as structured values, expected numbers; save a plain array"
-            )
+            raise InputError(f"{path} holds {name} as structured values, expected numbers; save a plain array")
         if file.tell() + header.size != member.file_size:
-            raise InputError(
-                f"{path} says that {name} has {header.size} bytes, which it does not have; write it again"
-            )
+            raise InputError(f"{path} says that {name} has {header.size} bytes, which it does not have; write it again")
     return header
 
 

@@ -58,10 +58,7 @@ def one_thread() -> Iterator[None]:
 
 
 def each(
-    tasks: Sequence[Callable[[], T]],
-    *,
-    on: str = "cpu",
-    begin: Callable[[range], object] = lambda positions: None,
+    tasks: Sequence[Callable[[], T]], *, on: str = "cpu", begin: Callable[[range], object] = lambda positions: None
 ) -> list[T]:
     """The results of all tasks, in their order.
 
@@ -105,9 +102,7 @@ def _forked(
     _tasks = tasks
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", DeprecationWarning
-            )  # OpenMP's threads sleep; forks never use them
+            warnings.simplefilter("ignore", DeprecationWarning)  # OpenMP's threads sleep; forks never use them
             futures: dict[Future[bytes], int] = {pool.submit(_run, i): i for i in range(len(tasks))}
         begin(range(count))
         for done, future in enumerate(as_completed(futures), start=1):

@@ -85,9 +85,7 @@ def discover(group: str, taken: Callable[[str], bool], fit: Callable[[Any], bool
         except InputError:
             raise
         except Exception as error:  # other people's code may fail in any way
-            raise InputError(
-                f"{origin} cannot be used ({first_line(error)}); repair or remove the {kind}"
-            ) from error
+            raise InputError(f"{origin} cannot be used ({first_line(error)}); repair or remove the {kind}") from error
         if label is None or not usable:
             raise InputError(
                 f"{origin} names no {kind}; make it a frozen dataclass with a label, a __call__, and a default for "

@@ -93,9 +93,7 @@ class Curve(Reading):
         missing = [block for block in blocks if block not in self.blocks]
         if missing:
             measured = ", ".join(map(str, self.blocks))
-            raise InputError(
-                f"block {missing[0]} was not measured, only {measured}; measure it or ask for fewer"
-            )
+            raise InputError(f"block {missing[0]} was not measured, only {measured}; measure it or ask for fewer")
         if family is not None and family not in self.families:
             raise InputError(
                 f"family {family!r} was not measured, only {', '.join(self.families)}; measure with family stack"

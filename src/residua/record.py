@@ -63,9 +63,7 @@ class TaskFacts(Facts):
 
     def differs_from(self, other: TaskFacts) -> list[str]:
         """In what two tasks differ, in words; what one of them does not say, as older records do not, is no difference."""
-        names = [
-            name for name in (self.splits | other.splits) if self.splits.get(name) != other.splits.get(name)
-        ]
+        names = [name for name in (self.splits | other.splits) if self.splits.get(name) != other.splits.get(name)]
         found = [f"the splits {', '.join(names)}"] if names else []
         for name in ("dataset", "scenario", "forgotten_classes", "classes", "shape", "mean", "std"):
             mine, theirs = (_rounded(getattr(each, name)) for each in (self, other))
@@ -191,9 +189,7 @@ class Record(pydantic.BaseModel):
     RTE.load is no time but the load of the machine while RTE was taken. Two records are equal if their contents have the same hash.
     """
 
-    model_config = pydantic.ConfigDict(
-        extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False
-    )
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, allow_inf_nan=False)
 
     schema_version: Literal[2] = 2
     name: str = pydantic.Field(pattern=NAME)
@@ -228,9 +224,7 @@ class Record(pydantic.BaseModel):
             raise InputError(f"record {self.name} holds no reading of {label} ({why}); measure it first")
         facts = self.measures.get(label, MeasureFacts(label=label))
         arrays = {
-            name.removeprefix(f"{label}."): array
-            for name, array in self.arrays.items()
-            if name.startswith(f"{label}.")
+            name.removeprefix(f"{label}."): array for name, array in self.arrays.items() if name.startswith(f"{label}.")
         }
         kind = Reading.kinds.get(facts.reading, Reading)
         return kind(self.readings[label], arrays, about=facts.about, notes=facts.notes)
@@ -268,9 +262,7 @@ class Record(pydantic.BaseModel):
         folder = Path(folder)
         body = self._body()
         if "file" in self.arrays:
-            raise InputError(
-                "an array cannot be recorded under the name file, which NumPy keeps for itself; rename it"
-            )
+            raise InputError("an array cannot be recorded under the name file, which NumPy keeps for itself; rename it")
         path = folder / f"{self.name}.json"
         arrays, before = _beside(folder, self.name, body["arrays"]), _arrays_before(path)
         if self.arrays:
@@ -301,9 +293,7 @@ class Record(pydantic.BaseModel):
         except Exception as error:  # bytes that are not what was written make any parser stumble
             raise DamagedRecord(f"record {path} is damaged ({first_line(error)}); make it again") from error
         if record.sha256 != claimed:
-            raise DamagedRecord(
-                f"record {path} is damaged: its content does not match its hash; make it again"
-            )
+            raise DamagedRecord(f"record {path} is damaged: its content does not match its hash; make it again")
         return record
 
 
@@ -375,7 +365,5 @@ def _read_arrays(path: Path, hashes: dict[str, str]) -> dict[str, np.ndarray]:
         raise DamagedRecord(f"record {error}") from error
     for name in sorted(hashes.keys() | arrays.keys()):
         if name not in arrays or name not in hashes or _array_hash(arrays[name]) != hashes[name]:
-            raise DamagedRecord(
-                f"record {path} is damaged: array {name} is not what was written; make it again"
-            )
+            raise DamagedRecord(f"record {path} is damaged: array {name} is not what was written; make it again")
     return arrays

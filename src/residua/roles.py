@@ -35,7 +35,5 @@ def roles_in(names: Iterable[str]) -> list[str]:
     """The roles that an audit knows among these, in the order of a report."""
     names = list(names)
     return [
-        role
-        for each in ROLES
-        for role in (references_in(names) if each == "reference" else [each] * (each in names))
+        role for each in ROLES for role in (references_in(names) if each == "reference" else [each] * (each in names))
     ]

@@ -29,9 +29,7 @@ def free_disk() -> int:
     return int(TAKEN * shutil.disk_usage(tempfile.gettempdir()).free)
 
 
-def places(
-    sizes: Mapping[Name, int], memory: int | None = None, disk: int | None = None
-) -> dict[Name, Place]:
+def places(sizes: Mapping[Name, int], memory: int | None = None, disk: int | None = None) -> dict[Name, Place]:
     """The place of each array of so many bytes: the smallest are in memory, the next in a file, the rest nowhere.
 
     Args:
@@ -67,9 +65,7 @@ def array(shape: Sequence[int], dtype: npt.DTypeLike, place: Place, what: str) -
         with tempfile.TemporaryFile() as file:
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, length)
-            return np.memmap(
-                file, dtype, mode="r+" if hasattr(os, "posix_fallocate") else "w+", shape=tuple(shape)
-            )
+            return np.memmap(file, dtype, mode="r+" if hasattr(os, "posix_fallocate") else "w+", shape=tuple(shape))
     except OSError as error:
         raise InputError(
             f"the temporary folder {tempfile.gettempdir()} has no room for {length} bytes of {what}; "

@@ -96,9 +96,7 @@ def differences(left: Any, right: Any, *, tolerance: float = 0.0, place: str = "
     return [
         difference
         for name, one, other in pairs
-        for difference in differences(
-            one, other, tolerance=tolerance, place=f"{place}.{name}" if place else str(name)
-        )
+        for difference in differences(one, other, tolerance=tolerance, place=f"{place}.{name}" if place else str(name))
     ]
 
 

@@ -48,10 +48,7 @@ def test_only_what_is_beyond_the_tolerance_is_named():
         (record(a=np.zeros(3), b=np.zeros(1)), "array b of u is missing, but measuring again gives it"),
         (record(a=np.zeros(4)), "array a of u is float64 (3,), but was measured again as float64 (4,)"),
         (record(a=np.zeros(3, int)), "array a of u is float64 (3,), but was measured again as int64 (3,)"),
-        (
-            record(a=np.full(3, np.nan)),
-            "array a of u was measured again as values that are nan away in the mean",
-        ),
+        (record(a=np.full(3, np.nan)), "array a of u was measured again as values that are nan away in the mean"),
     ],
 )
 def test_what_cannot_be_compared_is_named(now, says):

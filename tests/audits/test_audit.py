@@ -225,12 +225,7 @@ def test_assert_forgot_tells_why(truths, slanted):
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [
-        ("original", {"NOT_FORGOTTEN"}),
-        ("hd", {"SHALLOW"}),
-        ("retrain", {"UNDETERMINED"}),
-        ("random", {"UTILITY_LOST"}),
-    ],
+    [("original", {"NOT_FORGOTTEN"}), ("hd", {"SHALLOW"}), ("retrain", {"UNDETERMINED"}), ("random", {"UTILITY_LOST"})],
 )
 def test_without_a_reference_the_claim_is_weak_and_says_so(look, name, words):
     found = look(name, reference=None)
@@ -260,12 +255,7 @@ def saved_outputs(model, task, path, labels=True) -> rs.SavedOutputs:
 
 @pytest.mark.parametrize(
     ("name", "word"),
-    [
-        ("original", "NOT_FORGOTTEN"),
-        ("hd", "UNDETERMINED"),
-        ("retrain", "UNDETERMINED"),
-        ("random", "UTILITY_LOST"),
-    ],
+    [("original", "NOT_FORGOTTEN"), ("hd", "UNDETERMINED"), ("retrain", "UNDETERMINED"), ("random", "UTILITY_LOST")],
 )
 def test_outputs_alone_can_accuse_and_never_clear(truths, slanted, tmp_path, name, word):
     roles = {"original": "original", "unlearned": name, "reference": "reference"}
@@ -290,9 +280,7 @@ def test_outputs_alone_can_accuse_and_never_clear(truths, slanted, tmp_path, nam
 
 def test_outputs_without_labels_still_give_the_test(truths, slanted, tmp_path):
     said = {
-        role: saved_outputs(
-            truths[role.replace("unlearned", "hd")], slanted, tmp_path / "x.npz", labels=False
-        )
+        role: saved_outputs(truths[role.replace("unlearned", "hd")], slanted, tmp_path / "x.npz", labels=False)
         for role in ("original", "unlearned", "reference")
     }
     found = rs.audit(**said)
@@ -349,9 +337,7 @@ def test_saved_files_of_other_samples_are_refused(truths, slanted, tmp_path):
     np.savez(tmp_path / "y.npz", forget_logits=np.zeros((30, 4)))
     with pytest.raises(rs.InputError, match="another shape"):
         rs.audit(original=rs.read_outputs(tmp_path / "y.npz"), unlearned=one, reference=one)
-    np.savez(
-        tmp_path / "z.npz", block5=np.random.default_rng(0).normal(size=(90, 3)), labels=np.arange(90) % 2
-    )
+    np.savez(tmp_path / "z.npz", block5=np.random.default_rng(0).normal(size=(90, 3)), labels=np.arange(90) % 2)
     two = rs.read_features(tmp_path / "z.npz")
     other = rs.SavedFeatures(two.blocks, 1 - two.labels)
     with pytest.raises(rs.InputError, match="other labels or blocks"):

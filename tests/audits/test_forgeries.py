@@ -95,9 +95,7 @@ def noisy(role: str, name: str) -> Callable[[Bodies], None]:
 def without(role: str, label: str) -> Callable[[Bodies], None]:
     def change(bodies: Bodies) -> None:
         del bodies[role]["readings"][label], bodies[role]["measures"][label]
-        bodies[role]["arrays"] = {
-            k: v for k, v in bodies[role]["arrays"].items() if not k.startswith(f"{label}.")
-        }
+        bodies[role]["arrays"] = {k: v for k, v in bodies[role]["arrays"].items() if not k.startswith(f"{label}.")}
 
     return change
 
@@ -267,20 +265,14 @@ LAX = [
 
 @pytest.mark.usefixtures("measured_once")
 @pytest.mark.parametrize(("rule", "value"), LAX)
-def test_a_rule_that_was_made_laxer_is_named_and_departs_from_the_plan(
-    audited, models, slanted, tmp_path, rule, value
-):
+def test_a_rule_that_was_made_laxer_is_named_and_departs_from_the_plan(audited, models, slanted, tmp_path, rule, value):
     fixed = {role: models[role] for role in ("original", "reference")}
     plan = planned(**fixed, task=slanted, curve=CURVE, measures=EXTRA, rules=Rules())
     assert departures(plan, audited.records, Rules()) == []
     rules = replace(Rules(), **{rule: value})
     forged = rs.Audit(audit_report(audited.records, rules=rules), audited.records)
     assert passes(tmp_path, forged, models, slanted)
-    told = (
-        f"The rule {rule} is {value:g}, laxer than the usual"
-        if rule != "structure"
-        else f", because: {value}."
-    )
+    told = f"The rule {rule} is {value:g}, laxer than the usual" if rule != "structure" else f", because: {value}."
     for text in (
         (tmp_path / "report.html").read_text(),
         (tmp_path / "report.md").read_text(),

@@ -63,12 +63,7 @@ def test_three_references_are_saved_verified_and_run_again(three, truths, slante
 
 def test_two_references_that_are_one_model_are_refused(truths, slanted):
     with pytest.raises(rs.InputError, match="the same weights"):
-        rs.audit(
-            original=truths["original"],
-            unlearned=truths["hd"],
-            reference=[truths["reference"]] * 2,
-            task=slanted,
-        )
+        rs.audit(original=truths["original"], unlearned=truths["hd"], reference=[truths["reference"]] * 2, task=slanted)
     with pytest.raises(rs.InputError, match="empty"):
         rs.audit(original=truths["original"], unlearned=truths["hd"], reference=[], task=slanted)
 
@@ -102,11 +97,7 @@ def test_an_auditor_measures_original_and_references_once(truths, references, sl
     first, second = (auditor.audit(truths[name]) for name in ("retrain", "hd"))
     assert len(asked) == len(set(asked)) == 2 * 6
     assert second.records["reference2"] is first.records["reference2"]
-    assert (second.verdict, second.idi.value, second.sentence) == (
-        three.verdict,
-        three.idi.value,
-        three.sentence,
-    )
+    assert (second.verdict, second.idi.value, second.sentence) == (three.verdict, three.idi.value, three.sentence)
     alone = rs.audit(**given, **settings, unlearned=truths["hd"])
     assert {role: record.readings for role, record in alone.records.items()} == {
         role: record.readings for role, record in second.records.items()
@@ -160,18 +151,11 @@ def test_files_are_repeated_on_the_command_line(truths, references, stripes, tmp
     from residua.cli import inputs
 
     monkeypatch.setattr(inputs, "open_dataset", lambda words, **more: stripes)
-    names = {"original": truths["original"], "hd": truths["hd"]} | {
-        f"r{i}": m for i, m in enumerate(references)
-    }
+    names = {"original": truths["original"], "hd": truths["hd"]} | {f"r{i}": m for i, m in enumerate(references)}
     for name, model in names.items():
         rs.save(model, tmp_path / f"{name}.safetensors")
     words = ["audit", "--data", "stripes", "--forget", "class:2", "--last", "1", "--budget", "1s"]
-    words += [
-        "--original",
-        str(tmp_path / "original.safetensors"),
-        "--unlearned",
-        str(tmp_path / "hd.safetensors"),
-    ]
+    words += ["--original", str(tmp_path / "original.safetensors"), "--unlearned", str(tmp_path / "hd.safetensors")]
     for i in range(2):
         words += ["--reference", str(tmp_path / f"r{i}.safetensors")]
     assert main([*words, "--out", str(tmp_path / "audit")]) == 1
@@ -193,12 +177,7 @@ def test_a_reference_that_answers_the_forgotten_class_is_refused(truths, slanted
 
 
 def test_images_are_changed_by_the_auditors_seed(truths, slanted):
-    given = {
-        "original": truths["original"],
-        "reference": truths["reference"],
-        "task": slanted,
-        "curve": CURVE,
-    }
+    given = {"original": truths["original"], "reference": truths["reference"], "task": slanted, "curve": CURVE}
     own = rs.measure.Moved(shift=2, seed=7)
     auditor = rs.Auditor(**given, measures=(rs.measure.Moved(), own), seed=3)
     assert auditor.measures == (rs.measure.Moved(seed=3), own)

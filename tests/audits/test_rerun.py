@@ -58,9 +58,7 @@ def test_a_true_record_comes_out_again(audited, models, slanted, tmp_path, monke
     for model in models.values():
         CURVE(model, slanted)  # remembered, as in the process of the audit
     measured, measure = [], rs.measure.InformationCurve._measure
-    monkeypatch.setattr(
-        rs.measure.InformationCurve, "_measure", lambda *words: measured.append(1) or measure(*words)
-    )
+    monkeypatch.setattr(rs.measure.InformationCurve, "_measure", lambda *words: measured.append(1) or measure(*words))
     found = rs.rerun(tmp_path, **models, task=slanted)
     assert max(found.moved.values(), default=0) < ROUNDING
     assert found.found == []
@@ -177,9 +175,7 @@ def test_terms_that_were_made_up_with_their_mean_are_found(audited, models, slan
 def test_an_array_that_keeps_its_mean_is_compared_too(audited, models, slanted, tmp_path):
     """Terms in another order: no reading and no IDI shows it."""
     terms = audited.records["unlearned"].arrays["information.terms"]
-    forged(audited, lambda body: body["arrays"].update({"information.terms": terms[..., ::-1]})).save(
-        tmp_path
-    )
+    forged(audited, lambda body: body["arrays"].update({"information.terms": terms[..., ::-1]})).save(tmp_path)
     assert rs.verify(tmp_path) == []
     found = rs.rerun(tmp_path, **models, task=slanted)
     assert [line[:42] for line in found.found] == ["array information.terms of unlearned was m"]
@@ -291,9 +287,7 @@ def test_records_that_lack_their_settings_are_refused(audited, models, slanted, 
 
 def test_settings_of_another_version_are_named(audited, models, slanted, tmp_path):
     forged(audited, lambda body: body["measures"]["mia"]["fields"].update(kernel="rbf")).save(tmp_path)
-    with pytest.raises(
-        rs.InputError, match="settings of Membership in the record are not those of this version"
-    ):
+    with pytest.raises(rs.InputError, match="settings of Membership in the record are not those of this version"):
         rs.rerun(tmp_path, **models, task=slanted)
 
 
@@ -326,9 +320,7 @@ def test_saved_files_are_read_again(models, slanted, tmp_path, kinds):
     again = {role: saved(model, slanted, tmp_path / "again.npz") for role, model in models.items()}
     left_out = rs.rerun(tmp_path / "audit", **again)
     assert left_out.moved == {}
-    assert len(left_out.found) == 3 * len(
-        kinds
-    )  # what was saved besides was not assessed, as it could have been
+    assert len(left_out.found) == 3 * len(kinds)  # what was saved besides was not assessed, as it could have been
     with pytest.raises(rs.InputError, match="the original model is not the original of the audit"):
         rs.rerun(tmp_path / "audit", **(again | {"original": again["reference"]}))
     with pytest.raises(rs.InputError, match=r"it has no (outputs|features)"):
@@ -347,7 +339,5 @@ def test_a_model_that_was_cut_elsewhere_is_told_so():
         readings={},
     )
     rerunning.check_model(record, then, "m.pt")
-    with pytest.raises(
-        rs.InputError, match=r"m\.pt is cut into blocks at c, e, but the unlearned of the audit at c;"
-    ):
+    with pytest.raises(rs.InputError, match=r"m\.pt is cut into blocks at c, e, but the unlearned of the audit at c;"):
         rerunning.check_model(record, now, "m.pt")

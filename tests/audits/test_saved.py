@@ -270,24 +270,13 @@ def test_damaged_files_give_arrays_or_a_sentence(place, raw, edits, end):
 
 
 NAMES = st.sampled_from(
-    [
-        "forget_logits",
-        "forget_labels",
-        "retain_logits",
-        "test_logits",
-        "test_labels",
-        "block1",
-        "block5",
-        "labels",
-    ]
+    ["forget_logits", "forget_labels", "retain_logits", "test_logits", "test_labels", "block1", "block5", "labels"]
 ) | st.text(st.characters(codec="utf-8", exclude_characters="/\0"), min_size=1, max_size=8)
 KINDS = st.one_of(
     hnp.floating_dtypes(), hnp.integer_dtypes(), hnp.unsigned_integer_dtypes(), hnp.boolean_dtypes(),
     hnp.complex_number_dtypes(), hnp.byte_string_dtypes(), hnp.unicode_string_dtypes(), hnp.datetime64_dtypes(),
 )  # fmt: skip
-ARRAYS = KINDS.flatmap(
-    lambda kind: hnp.arrays(kind, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3))
-)
+ARRAYS = KINDS.flatmap(lambda kind: hnp.arrays(kind, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)))
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
@@ -312,16 +301,11 @@ def test_any_arrays_give_arrays_or_a_sentence(place, arrays):
     shape=st.text("0123456789(),-[]{}:'ex*_. ", max_size=20)
     | st.lists(st.integers(-3, 2**70), max_size=4).map(str)
     | st.lists(st.integers(0, 4), max_size=4).map(lambda s: str(tuple(s))),
-    descr=st.sampled_from(
-        ["'<f8'", "'|O'", "'<i4'", "'|V0'", "'<U9'", "('<f8', (3,))", "None", "3", "[]", "'x'"]
-    ),
+    descr=st.sampled_from(["'<f8'", "'|O'", "'<i4'", "'|V0'", "'<U9'", "('<f8', (3,))", "None", "3", "[]", "'x'"]),
     rest=st.binary(max_size=64),
 )
 def test_any_header_gives_an_array_or_a_sentence(place, shape, descr, rest):
-    archive(
-        place,
-        [("forget_logits.npy", header(shape, descr) + rest), ("block1.npy", header(shape, descr) + rest)],
-    )
+    archive(place, [("forget_logits.npy", header(shape, descr) + rest), ("block1.npy", header(shape, descr) + rest)])
     read_both(place)
 
 

@@ -31,9 +31,7 @@ def look(truths, stripes, monkeypatch):
     return made, models
 
 
-def test_hd_is_shallow_after_a_tenth_of_the_samples_and_the_audit_verifies_and_runs_again(
-    look, truths, tmp_path
-):
+def test_hd_is_shallow_after_a_tenth_of_the_samples_and_the_audit_verifies_and_runs_again(look, truths, tmp_path):
     audit, models = look
     found = audit("hd", precision=0.01, measures=(rs.measure.Membership(),))
     assert found.verdict == "SHALLOW"
@@ -54,9 +52,7 @@ def test_an_undetermined_audit_goes_on_to_all_samples_with_its_further_measures(
     audit, _ = look
     seen = []
     monkeypatch.setattr(
-        auditing.Auditor,
-        "_enough",
-        lambda self, report: bool(seen.append(report.inside.notes[-1].split()[0])),
+        auditing.Auditor, "_enough", lambda self, report: bool(seen.append(report.inside.notes[-1].split()[0]))
     )
     found = audit("retrain", precision=0.01, measures=(rs.measure.Membership(),))
     assert seen == ["10", "30"]
@@ -87,9 +83,7 @@ def planted(random: np.random.Generator, n: int, share: float) -> np.ndarray:
 
 
 def of_first(terms: np.ndarray, n: int) -> Curve:
-    return Curve(
-        {"H": 1.0}, {"terms": terms[None, None, None, :n], "blocks": np.array([5])}, {"families": ["stack"]}
-    )
+    return Curve({"H": 1.0}, {"terms": terms[None, None, None, :n], "blocks": np.array([5])}, {"families": ["stack"]})
 
 
 @pytest.mark.slow
@@ -103,11 +97,7 @@ def test_over_200_audits_of_a_further_retrain_three_looks_err_within_the_level_a
             for name, rules in (("spent", Rules().spending(share)), ("unspent", Rules())):
                 models = {"original": of_first(o, int(part * n)), "references": [of_first(r, int(part * n))]}
                 found = inside(
-                    of_first(u, int(part * n)),
-                    **models,
-                    tolerance=0.5,
-                    unseen=False,
-                    confidence=rules.confidence,
+                    of_first(u, int(part * n)), **models, tolerance=0.5, unseen=False, confidence=rules.confidence
                 )
                 ends[name] |= not found.low <= 0.0 <= found.high
         wrong = {name: count + ends[name] for name, count in wrong.items()}

@@ -14,6 +14,4 @@ def test_long_texts_are_shown_where_they_part():
 
 
 def test_short_ones_are_shown_whole():
-    assert _unlike(Difference("idi.value", 0.5, 0.9)) == (
-        "report.json says idi.value = 0.5, but the records give 0.9"
-    )
+    assert _unlike(Difference("idi.value", 0.5, 0.9)) == ("report.json says idi.value = 0.5, but the records give 0.9")

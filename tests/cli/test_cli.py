@@ -86,10 +86,7 @@ def run(capsys) -> Callable[..., tuple[int, str, str]]:
 
 
 def contents(folder: Path) -> dict[str, bytes | None]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
-        for path in folder.rglob("*")
-    }
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
 def check_refusal(code: int, out: str, err: str, notes: int = 0) -> str:
@@ -335,9 +332,7 @@ def test_bad_requests_are_refused(run, idx_folder, tmp_path, case):
     assert contents(tmp_path / "out") == {}
 
 
-@pytest.mark.parametrize(
-    "kind", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", ">i8"]
-)
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", ">i8"])
 def test_indices_of_any_whole_number_type_are_taken(run, idx_folder, tmp_path, kind):
     np.save(tmp_path / "ids.npy", np.array([3, 5, 7]).astype(kind))
     code, out, _ = run(
@@ -391,9 +386,7 @@ def test_bad_checkpoints_are_refused(run, idx_folder, checkpoint, tmp_path, case
     spoil(bad)
     before = contents(tmp_path)
     models = [bad, checkpoint] if place == "first" else [checkpoint, bad]
-    assert sentence in check_refusal(
-        *run("measure", *models, "--data", f"mnist:{idx_folder}", "--forget", "class:1")
-    )
+    assert sentence in check_refusal(*run("measure", *models, "--data", f"mnist:{idx_folder}", "--forget", "class:1"))
     assert contents(tmp_path) == before
 
 
@@ -524,14 +517,7 @@ def test_a_record_and_a_measurement_agree(run, trained, idx_folder):
 
 
 def test_a_measurement_is_shown_as_a_table_in_per_cent(run, trained, idx_folder):
-    words = (
-        "measure",
-        trained / "deep/retrain.safetensors",
-        "--data",
-        f"mnist:{idx_folder}",
-        "--forget",
-        "class:3",
-    )
+    words = ("measure", trained / "deep/retrain.safetensors", "--data", f"mnist:{idx_folder}", "--forget", "class:3")
     _, out, _ = run(*words, "--json")
     values = json.loads(out)[0]
     code, shown, err = run(*words)
@@ -563,8 +549,7 @@ def test_what_was_typed_is_said_back_as_it_was_typed(run):
 
 def test_the_same_seed_gives_the_same_file_to_the_last_bit(trained):
     files = {
-        name: (trained / f"deep/{name}.safetensors").read_bytes()
-        for name in ("original", "again", "other", "retrain")
+        name: (trained / f"deep/{name}.safetensors").read_bytes() for name in ("original", "again", "other", "retrain")
     }
     assert files["original"] == files["again"]
     assert len(set(files.values())) == 3
@@ -700,14 +685,13 @@ WORDS = st.one_of(
     st.tuples(st.integers(-2, 25), st.integers()).map(lambda pair: f"{pair[0]}:{pair[1]}"),
 )
 FORGET = st.one_of(
-    WORDS,
-    st.tuples(st.sampled_from(["class", "classes", "samples", "indices", "Class"]), WORDS).map(":".join),
+    WORDS, st.tuples(st.sampled_from(["class", "classes", "samples", "indices", "Class"]), WORDS).map(":".join)
 )
 DATA = st.one_of(
     WORDS,
-    st.tuples(
-        st.sampled_from(["fashion-mnist", "mnist", "cifar10", "cifar100", "parquet", "image-folder"]), WORDS
-    ).map(":".join),
+    st.tuples(st.sampled_from(["fashion-mnist", "mnist", "cifar10", "cifar100", "parquet", "image-folder"]), WORDS).map(
+        ":".join
+    ),
 )
 
 
@@ -753,9 +737,7 @@ ENV = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "40"}
 
 
 def test_the_module_is_the_command():
-    found = subprocess.run(
-        [sys.executable, "-m", "residua", "--version"], env=ENV, capture_output=True, text=True
-    )
+    found = subprocess.run([sys.executable, "-m", "residua", "--version"], env=ENV, capture_output=True, text=True)
     assert (found.returncode, found.stdout, found.stderr) == (0, f"{version('residua')}\n", "")
 
 

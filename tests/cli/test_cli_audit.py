@@ -54,9 +54,7 @@ def audit(unlearned: str, *more: str, reference: str = "reference.safetensors") 
 def test_several_models_are_audited_against_references_that_are_read_once(place, capsys, monkeypatch):
     read = []
     measured = auditing.measured
-    monkeypatch.setattr(
-        auditing, "measured", lambda *a, **k: (read.append(k.get("name")), measured(*a, **k))[1]
-    )
+    monkeypatch.setattr(auditing, "measured", lambda *a, **k: (read.append(k.get("name")), measured(*a, **k))[1])
     more = ["--unlearned", "retrain.safetensors", "--out", "audits"]
     assert audit("hd", *more) == 1
     assert sorted(name for name in read if name) == ["original", "reference", "unlearned", "unlearned"]
@@ -85,9 +83,7 @@ def test_a_model_that_is_a_reference_is_refused(place, capsys):
 def test_the_model_that_is_cleared_is_the_model_that_is_released(place, capsys):
     assert audit("retrain", "--release", "released.safetensors", "--out", "audit", "--budget", "1h") == 0
     said = capsys.readouterr().out
-    assert "triggers and other inputs, keyed codes, copies and backups were not looked at" in " ".join(
-        said.split()
-    )
+    assert "triggers and other inputs, keyed codes, copies and backups were not looked at" in " ".join(said.split())
     report = AuditReport.model_validate_json((place / "audit/report.json").read_text())
     assert report.files["unlearned"] == file_hash(place / "released.safetensors")
     assert report.files["unlearned"] != file_hash(place / "retrain.safetensors")
@@ -277,9 +273,7 @@ def test_other_files_in_its_place_are_refused_in_one_sentence(place, capsys):
 
 def test_a_reading_that_was_made_up_is_one(place, capsys):
     assert audit("hd", "--out", "audit") == 1
-    records = {
-        role: Record.read(f"audit/records/{role}.json") for role in ("unlearned", "original", "reference")
-    }
+    records = {role: Record.read(f"audit/records/{role}.json") for role in ("unlearned", "original", "reference")}
     body = records["unlearned"].model_dump() | {"arrays": records["unlearned"].arrays}
     body["readings"]["accuracy"]["RA"] = 0.123
     records["unlearned"] = Record(**body)
@@ -301,18 +295,7 @@ def test_a_folder_moves_with_what_lies_beside_it(folder, tmp_path_factory, monke
         shutil.move(folder / f"{name}.safetensors", folder / "models")
     monkeypatch.chdir(folder)
     files = ["--original", "models/one.safetensors", "--unlearned", "models/two.safetensors"]
-    task = [
-        "--data",
-        "mnist:.",
-        "--forget",
-        "indices:gone.txt",
-        "--last",
-        "1",
-        "--budget",
-        "1s",
-        "--ratio",
-        "all",
-    ]
+    task = ["--data", "mnist:.", "--forget", "indices:gone.txt", "--last", "1", "--budget", "1s", "--ratio", "all"]
     assert main(["audit", *files, *task, "--out", "results/audit"]) in (1, 2)
     report = (folder / "results/audit/report.json").read_text()
     assert str(folder) not in report
@@ -366,9 +349,7 @@ def test_saved_files_are_audited_together_and_read_again(place, truths, stripes,
     for name in ("original", "hd", "reference"):
         said = {f"{split}_logits": logits(truths[name], of).numpy() for split, of in task.splits.items()}
         said |= {f"{split}_labels": of.labels.numpy() for split, of in task.splits.items()}
-        z = np.concatenate(
-            [pooled(truths[name], of, [5])[5][:60].numpy() for of in (task.forget, task.retain)]
-        )
+        z = np.concatenate([pooled(truths[name], of, [5])[5][:60].numpy() for of in (task.forget, task.retain)])
         held = {"block5": z, "labels": np.arange(120) < 60}
         np.savez(f"{name}_outputs.npz", **said)
         np.savez(f"{name}_features.npz", **held)
@@ -388,9 +369,7 @@ def test_saved_files_are_audited_together_and_read_again(place, truths, stripes,
     assert audit("hd.npz,hd_outputs.npz") == 3
     assert "both hold outputs" in capsys.readouterr().err
     assert audit("hd_outputs.npz") == 3
-    assert (
-        "features were saved of original and reference, but not of the unlearned" in capsys.readouterr().err
-    )
+    assert "features were saved of original and reference, but not of the unlearned" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -419,18 +398,7 @@ def test_bad_input_is_three_and_writes_nothing(place, capsys, words, says):
 
 @pytest.mark.parametrize("kind", ["--outputs", "--features"])
 def test_what_saved_files_cannot_use_is_refused_by_name(kind, capsys):
-    more = [
-        "--restarts",
-        "3",
-        "--critic-label-lr",
-        "0.1",
-        "--device",
-        "cpu",
-        "--network",
-        "vit",
-        "--cuts",
-        "a",
-    ]
+    more = ["--restarts", "3", "--critic-label-lr", "0.1", "--device", "cpu", "--network", "vit", "--cuts", "a"]
     files = ["--original", "o.npz", "--unlearned", "u.npz"]
     assert main(["audit", *files, kind, *more, "--budget", "9s", "--trust"]) == 3
     found = capsys.readouterr().err

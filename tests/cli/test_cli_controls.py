@@ -31,11 +31,7 @@ def small(stripes, stripes_training, monkeypatch):
     """Controls that take seconds: the stripes, a narrow network, one epoch, one measure beside the verdict's,
     few draws of the bootstrap."""
     quick = dataclasses.replace(stripes_training, epochs=1)
-    fields: dict[str, dict] = {
-        "Retrain": {"pretraining": quick},
-        "HD": {"crop": 0},
-        "FT": {"epochs": 1, "crop": 0},
-    }
+    fields: dict[str, dict] = {"Retrain": {"pretraining": quick}, "HD": {"crop": 0}, "FT": {"epochs": 1, "crop": 0}}
     fields["COLA"] = {"collapse_epochs": 1, "align_epochs": 1, "crop": 0}
     monkeypatch.setattr(inputs, "open_dataset", lambda words, **more: stripes)
     monkeypatch.setattr(presets, "pretraining", lambda *_: quick)
@@ -43,9 +39,7 @@ def small(stripes, stripes_training, monkeypatch):
     monkeypatch.setattr(presets, "WIDTH", {"tiny": 2})
     monkeypatch.setattr(presets, "EXTRA_MEASURES", (rs.measure.Recovery(repeats=1),))
     monkeypatch.setattr(
-        presets,
-        "InformationCurve",
-        lambda ratio: rs.measure.InformationCurve(last=1, family="linear", ratio=ratio),
+        presets, "InformationCurve", lambda ratio: rs.measure.InformationCurve(last=1, family="linear", ratio=ratio)
     )
     monkeypatch.setattr(importlib.import_module("residua.compare.information"), "DRAWS", 100)
 
@@ -64,13 +58,9 @@ def test_controls_run_and_a_second_run_makes_nothing_again(small, tmp_path, caps
     assert len(records) == len(ROWS) + 4, "two references, and two that are none"
     drawn = {record.method.label: record.seeds["method"] for record in records}
     assert len({drawn[label] for label in ("Retrain", "Retrain 2", "Further Retrain")}) == 3
-    cells_of = {
-        line.split(" | ")[0].strip("| "): line.split(" | ") for line in table.splitlines() if "|" in line
-    }
+    cells_of = {line.split(" | ")[0].strip("| "): line.split(" | ") for line in table.splitlines() if "|" in line}
     for cheat in (
-        row
-        for row in ROWS
-        if row not in ("Further Retrain", "FT", "Weak COLA", "Mixture") and "Retrain," not in row
+        row for row in ROWS if row not in ("Further Retrain", "FT", "Weak COLA", "Mixture") and "Retrain," not in row
     ):
         assert cells_of[cheat][1] == "0", "FORGOTTEN"
     saved = sorted((tmp_path / "c").glob("*.json"))
@@ -122,20 +112,14 @@ def test_a_bad_reference_is_tried_in_the_place_of_the_last(monkeypatch):
     names = {"Second Retrain": "Further Retrain"}
     records = [
         each.model_copy(
-            update={
-                "method": each.method.model_copy(
-                    update={"label": names.get(each.method.label, each.method.label)}
-                )
-            }
+            update={"method": each.method.model_copy(update={"label": names.get(each.method.label, each.method.label)})}
         )
         for each in records
     ]
     for label in ("Reference, short", "Reference, tainted"):
         last = records[-1]
         records.append(
-            last.model_copy(
-                update={"method": last.method.model_copy(update={"label": label, "role": "control"})}
-            )
+            last.model_copy(update={"method": last.method.model_copy(update={"label": label, "role": "control"})})
         )
     tried = []
 
@@ -150,10 +134,7 @@ def test_a_bad_reference_is_tried_in_the_place_of_the_last(monkeypatch):
     monkeypatch.setattr(module, "audit_report", watched)
     reports = control_reports(records, Rules())
     assert {each.about["control"] for each in reports} == {"Original", "Further Retrain"}
-    assert reports[-1].about["bad_references"] == {
-        "Reference, short": "passed",
-        "Reference, tainted": "refused",
-    }
+    assert reports[-1].about["bad_references"] == {"Reference, short": "passed", "Reference, tainted": "refused"}
     note = verdict_table(reports).note
     assert "Reference, short: refused in 0 and named in 0 of 1 seeds." in note
     assert "Reference, tainted: refused in 1 and named in 0 of 1 seeds." in note
@@ -169,12 +150,7 @@ def planted(second: float) -> list[Record]:
         said = random.normal(0, 0.1, (100, 3)) + 3 * np.eye(3)[2 if label == "Original" else 0]
         log_p = said - np.log(np.exp(said).sum(1, keepdims=True))
         terms = (level + random.normal(0, 0.05, (1, 1, 400))).astype(np.float32)
-        arrays = {
-            "terms": terms,
-            "blocks": np.array([5]),
-            "labels": np.zeros(400, np.int32),
-            "index": np.arange(400),
-        }
+        arrays = {"terms": terms, "blocks": np.array([5]), "labels": np.zeros(400, np.int32), "index": np.arange(400)}
         records.append(
             Record(
                 name=label.lower().replace(" ", "-"),

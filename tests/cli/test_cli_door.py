@@ -71,31 +71,8 @@ def test_an_adopted_network_is_trained_unlearned_measured_and_audited(place, net
         more_later = ["--network", network, *more]
         data = DATA
     run("train", *data, "--network", network, *more, *QUICK, "--out", "o.safetensors")
-    run(
-        "train",
-        *data,
-        "--network",
-        network,
-        *more,
-        *QUICK,
-        "--retrain",
-        "--seed",
-        "1",
-        "--out",
-        "r.safetensors",
-    )
-    run(
-        "unlearn",
-        "FT",
-        "--original",
-        "o.safetensors",
-        *DATA,
-        *more_later,
-        "--epochs",
-        "1",
-        "--out",
-        "u.safetensors",
-    )
+    run("train", *data, "--network", network, *more, *QUICK, "--retrain", "--seed", "1", "--out", "r.safetensors")
+    run("unlearn", "FT", "--original", "o.safetensors", *DATA, *more_later, "--epochs", "1", "--out", "u.safetensors")
     capsys.readouterr()
     run("measure", "u.safetensors", "--original", "o.safetensors", *DATA, *more_later, "--json")
     assert 0 <= json.loads(capsys.readouterr().out)[0]["UA"] <= 1
@@ -140,19 +117,7 @@ def test_an_audit_asks_when_original_is_near_chance(place, capsys):
 
 def test_models_that_expect_different_images_are_not_shown_the_same_in_silence(place, capsys):
     for name, way in (("o", "none"), ("u", "imagenet")):
-        run(
-            "train",
-            *DATA,
-            "--normalise",
-            way,
-            *QUICK,
-            "--epochs",
-            "1",
-            "--width",
-            "2",
-            "--out",
-            f"{name}.safetensors",
-        )
+        run("train", *DATA, "--normalise", way, *QUICK, "--epochs", "1", "--width", "2", "--out", f"{name}.safetensors")
     run("audit", "--original", "o.safetensors", "--unlearned", "u.safetensors", *DATA, code=3)
     assert "another size or normalisation" in capsys.readouterr().err
 

@@ -54,9 +54,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def run(capsys, folder):
-    def call(
-        *words: str, forget: str = "class:6", models: tuple[str, ...] = ("three",)
-    ) -> tuple[int, str, str]:
+    def call(*words: str, forget: str = "class:6", models: tuple[str, ...] = ("three",)) -> tuple[int, str, str]:
         capsys.readouterr()
         paths = [str(folder / f"{model}.safetensors") for model in models]
         code = main(["measure", *paths, "--data", f"mnist:{folder}", "--forget", forget, *words])
@@ -120,9 +118,7 @@ def test_table_and_csv_say_the_same(run, against):
     }
     for name, row in rows.items():
         share = row["unit"] == "share"
-        for cell, model in zip(
-            cells[f"{name} %" if share else name], ("Reference", "Original", "three"), strict=False
-        ):
+        for cell, model in zip(cells[f"{name} %" if share else name], ("Reference", "Original", "three"), strict=False):
             if row[model]:
                 assert float(cell) == pytest.approx(float(row[model]) * (100 if share else 1), abs=0.06)
             else:
@@ -137,20 +133,12 @@ def test_only_what_is_asked_for_is_measured(run, monkeypatch):
         monkeypatch.setattr(
             measure,
             "__call__",
-            lambda self, model, task, real=measure.__call__: (
-                called.append(self.label) or real(self, model, task)
-            ),
+            lambda self, model, task, real=measure.__call__: called.append(self.label) or real(self, model, task),
         )
     code, out, err = run("--metrics", "recovery", "--json")
     assert (code, err) == (0, "")
     assert called == ["recovery"]
-    assert json.loads(out)[0].keys() == {
-        "model",
-        "recovery",
-        "recovery.low",
-        "recovery.high",
-        "recovery.test",
-    }
+    assert json.loads(out)[0].keys() == {"model", "recovery", "recovery.low", "recovery.high", "recovery.test"}
     called.clear()
     run("--metrics", "mia,TA", "--json")
     assert called == ["accuracy", "mia"]
@@ -221,11 +209,7 @@ def test_equal_names_and_equal_models(run, folder, against):
     rows = json.loads(out)
     assert [row["model"] for row in rows] == ["Reference", "Original", "one", "one 2", "three"]
     assert rows[1]["UA"] == rows[2]["UA"] == rows[3]["UA"]
-    assert {line.split(":")[0] for line in err.splitlines()} == {
-        "reference",
-        "original",
-        "three",
-    }  # each once
+    assert {line.split(":")[0] for line in err.splitlines()} == {"reference", "original", "three"}  # each once
 
 
 @dataclass(frozen=True)

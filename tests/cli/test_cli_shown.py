@@ -68,9 +68,7 @@ def test_an_audit_lists_stages_by_model_and_block_and_no_round_of_a_critic(place
     assert "of block 5" in " ".join(lines)
     trained = [line for line in lines if "epoch" in line]
     assert trained
-    assert all(
-        line.startswith("reference: training on 90 % of the retained data: epoch ") for line in trained
-    )
+    assert all(line.startswith("reference: training on 90 % of the retained data: epoch ") for line in trained)
 
 
 def test_curves_of_images_shown_otherwise_are_neither_remembered_nor_compared(data):

@@ -79,9 +79,7 @@ def test_every_model_of_a_study_gets_a_verdict_from_what_was_measured(run, tmp_p
     first, second = (json.loads((folder / name).read_text()) for name in ("seed0-hd.json", "seed0-1-hd.json"))
     assert (first["about"]["control"], second["about"]["draw"]) == ("HD", 1)
     assert first["inside"]["references"] == 2
-    assert first["inside"]["idi"]["value"] == 1 or first["inside"]["idi"]["value"] is None, (
-        "HD has Original's encoder"
-    )
+    assert first["inside"]["idi"]["value"] == 1 or first["inside"]["idi"]["value"] is None, "HD has Original's encoder"
     assert first["verdict"] != "FORGOTTEN"
     assert first["about"]["command"].startswith("residua")
     assert first["verdict"] in (folder / "table.md").read_text()

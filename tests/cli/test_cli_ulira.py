@@ -44,9 +44,7 @@ def test_methods_share_shadow_models_and_nothing_is_made_twice(run, folder, monk
     assert len(record.arrays["score"]) == 4 * 2 * 20
     assert np.isfinite(record.arrays["score"]).all()
     assert record.arrays["trained"].sum() == 4 * 2 * 20 / 2  # of each pair, one model
-    assert {"Original", "HD"} == {
-        Record.read(place / f"{name}.json").method.label for name in ("original", "hd")
-    }
+    assert {"Original", "HD"} == {Record.read(place / f"{name}.json").method.label for name in ("original", "hd")}
 
     monkeypatch.setattr(ShadowTraining, "run", None)
     code, out_again, err = run("--method", "HD", "--jobs", "1")

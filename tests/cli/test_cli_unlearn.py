@@ -50,9 +50,7 @@ def test_unlearn_makes_the_model_that_the_library_makes(folder, capsys):
     used = resolve_precision("auto", torch.device("cpu"))
     assert kept.setting.precision == str(used).removeprefix("torch.")
     assert kept.arrays["trajectory"].shape == (1, 3)
-    assert kept.arrays["trajectory"][-1].tolist() == [
-        kept.readings["accuracy"][k] for k in ("UA", "RA", "TA")
-    ]
+    assert kept.arrays["trajectory"][-1].tolist() == [kept.readings["accuracy"][k] for k in ("UA", "RA", "TA")]
 
 
 def test_a_run_that_did_nothing_says_so(folder, capsys):
@@ -235,17 +233,7 @@ def test_a_built_in_study_runs_and_a_second_run_makes_nothing_again(folder, caps
     monkeypatch.setattr(
         presets, "unlearning_of", lambda label, *_: {"pretraining": quick} if label == "Retrain" else {}
     )
-    arguments = [
-        "study",
-        "run",
-        "tiny",
-        "--data",
-        f"mnist:{folder}",
-        "--forget",
-        "class:6",
-        "--out",
-        str(folder / "c"),
-    ]
+    arguments = ["study", "run", "tiny", "--data", f"mnist:{folder}", "--forget", "class:6", "--out", str(folder / "c")]
     arguments += ["--method", "HD", "--method", "random", "--seeds", "2"]
     assert main(arguments) == 0
     first = capsys.readouterr()
@@ -287,18 +275,7 @@ def test_lists_and_recipes_are_json(capsys):
 
 
 def test_recipes_can_be_filtered(capsys):
-    words_ = [
-        "explain",
-        "recipes",
-        "--method",
-        "cola",
-        "--data",
-        "cifar10",
-        "--network",
-        "vit",
-        "--scenario",
-        "class",
-    ]
+    words_ = ["explain", "recipes", "--method", "cola", "--data", "cifar10", "--network", "vit", "--scenario", "class"]
     assert main([*words_, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert list(found) == ["class"]

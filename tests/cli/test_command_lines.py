@@ -80,12 +80,7 @@ FATAL = {
         ["--out", "file/below.safetensors"],
     ],
     ("tune",): [["--data", "nonsense"], [*SMALL, "--original", "file"], ["--out", "file/below"]],
-    ("ulira",): [
-        ["--method", "Amnesia"],
-        ["--data", "nonsense"],
-        ["--out", "file/below"],
-        ["--budget", "soon"],
-    ],
+    ("ulira",): [["--method", "Amnesia"], ["--data", "nonsense"], ["--out", "file/below"], ["--budget", "soon"]],
     ("explain",): [["nonsense"], ["--scale", "nonsense"]],
     ("audit",): [
         [*SMALL, "--original", "nowhere"],
@@ -109,10 +104,7 @@ FATAL = {
     ("study", "prune"): [["nowhere", "file"]],
     ("data", "show"): [["--data", "nonsense"], ["--data", "image-folder:nowhere"]],
     ("data", "manifest"): [["--data", "nonsense"], [*SMALL, "--forget", "nonsense"]],
-    ("data", "fetch"): [
-        ["--mirror", "ftp://127.0.0.1"],
-        ["--to", "file/below", "--mirror", "ftp://127.0.0.1"],
-    ],
+    ("data", "fetch"): [["--mirror", "ftp://127.0.0.1"], ["--to", "file/below", "--mirror", "ftp://127.0.0.1"]],
 }
 ANYWHERE = [["--no-such-option", "3"]]
 
@@ -220,9 +212,7 @@ def test_there_are_fatal_words_for_every_command():
 @settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @example(["train", "--data", "nonsense", "--forget", "\0", "--out", "\0.safetensors"])
 @example(["measure", "\0", "--data", "nonsense", "--forget", "class:1", "--device", "cuda:99"])
-@example(
-    ["measure", "--original", "", "--reference", "", "--data", "nonsense", "--forget", "", "--out", "\0"]
-)
+@example(["measure", "--original", "", "--reference", "", "--data", "nonsense", "--forget", "", "--out", "\0"])
 @example(["calibrate", "--out", "\0", "--only", "nonsense"])
 @example(["data", "fetch", "mnist", "--to", "\0", "--mirror", "ftp://127.0.0.1"])
 @given(command_lines())

@@ -33,10 +33,7 @@ def quick(monkeypatch, one_thread, quick_stack) -> rs.ForgetTask:
     whole = rs.data.fashion_sample()
     data = dataclasses.replace(whole, train=part(whole.train, 30), test=part(whole.test, 10))
     pretraining = dataclasses.replace(TINY, epochs=1, batch=50)
-    fields = {
-        "Retrain": {"pretraining": pretraining},
-        "COLA": {"collapse_epochs": 1, "align_epochs": 1, "crop": 1},
-    }
+    fields = {"Retrain": {"pretraining": pretraining}, "COLA": {"collapse_epochs": 1, "align_epochs": 1, "crop": 1}}
     task = rs.forget_classes(data, 6)
     monkeypatch.setattr(command, "open_task", lambda *_: task)
     monkeypatch.setattr(presets, "pretraining", lambda *_: pretraining)
@@ -57,9 +54,7 @@ def record_of(out: Path, label: str, seed: int = 0) -> rs.Record:
     return rs.Record.read(out / "study" / "records" / f"seed{seed}-{label.lower().replace(' ', '-')}.json")
 
 
-def test_the_demo_ends_in_one_table_with_verdicts_and_the_same_command_goes_on(
-    quick, tmp_path, capsys, monkeypatch
-):
+def test_the_demo_ends_in_one_table_with_verdicts_and_the_same_command_goes_on(quick, tmp_path, capsys, monkeypatch):
     out = tmp_path / "new" / "demo"
     arguments = ["demo", "--out", str(out), "--seed", "4", "--jobs", "1"]
     assert main(arguments) == 0

@@ -111,9 +111,7 @@ def test_a_reference_unlike_the_others_is_named_with_the_difference():
     assert place == 2
     assert why.startswith("JSD ")
     assert odd_references({}, (), (0.1, -0.3, 0.2), **LIMITS) == [(1, "IDI -0.30 against the others")]
-    assert odd_references({"TA": [0.9, 0.5]}, answers(0.5, 0.9), (0.5, -0.5), **LIMITS) == [], (
-        "of two, neither"
-    )
+    assert odd_references({"TA": [0.9, 0.5]}, answers(0.5, 0.9), (0.5, -0.5), **LIMITS) == [], "of two, neither"
 
 
 def made(
@@ -155,9 +153,7 @@ def test_what_is_usual_among_the_others_is_no_finding():
     assert "allowed because: pruned by its owner" in caveat.text
 
 
-@pytest.mark.parametrize(
-    ("modules", "words"), [(1, "One of its modules is code"), (2, "2 of its modules are code")]
-)
+@pytest.mark.parametrize(("modules", "words"), [(1, "One of its modules is code"), (2, "2 of its modules are code")])
 def test_code_of_the_owner_makes_the_structure_worthless_and_bars_nothing(modules, words):
     (caveat,) = structure_caveats(made(own_code=modules), made(), [], "")
     assert caveat.text.startswith(words)

@@ -124,10 +124,7 @@ def by_class(right: list[int], count: list[int], forgotten: int) -> Reading:
 
 
 def test_the_most_damaged_neighbour_is_found():
-    original, unlearned = (
-        by_class([9, 8, 7, 0], [10, 10, 10, 0], 1),
-        by_class([9, 0, 2, 0], [10, 10, 10, 0], 1),
-    )
+    original, unlearned = (by_class([9, 8, 7, 0], [10, 10, 10, 0], 1), by_class([9, 0, 2, 0], [10, 10, 10, 0], 1))
     found = class_changes(unlearned, original)
     assert found.values == pytest.approx(
         {"class_change.0": 0.0, "class_change.1": -0.8, "class_change.2": -0.5, "class_change.worst": -0.5}

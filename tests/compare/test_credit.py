@@ -11,10 +11,7 @@ from residua.readings import Reading
 
 def attacked(accuracy: float, n: int = 400) -> dict[str, Reading]:
     values = {"E-MIA": 0.37, "E-MIA.accuracy": accuracy, "E-MIA.AUC": accuracy}
-    return {
-        "mia": Reading(values, {"E-MIA.held": np.array(n)}),
-        "accuracy": Reading({"UA": 1.0, "RA": 0.9, "TA": 0.9}),
-    }
+    return {"mia": Reading(values, {"E-MIA.held": np.array(n)}), "accuracy": Reading({"UA": 1.0, "RA": 0.9, "TA": 0.9})}
 
 
 def test_an_attacker_at_chance_has_no_value_and_says_why():

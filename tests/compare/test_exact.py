@@ -74,9 +74,7 @@ def test_a_loss_of_accuracy_is_agrestis_and_caffos(before, after, n):
     p, q = (before * n + 1) / (n + 2), (after * n + 1) / (n + 2)
     half = Z * math.sqrt(p * (1 - p) / (n + 2) + q * (1 - q) / (n + 2))
     found = accuracy_loss(before, after, n)
-    assert (found.value, found.low, found.high) == pytest.approx(
-        (before - after, p - q - half, p - q + half), abs=1e-7
-    )
+    assert (found.value, found.low, found.high) == pytest.approx((before - after, p - q - half, p - q + half), abs=1e-7)
 
 
 @pytest.mark.parametrize(("original", "expected", "n"), [(0.9, 0.0, 40), (0.8, 0.3, 200)])
@@ -143,10 +141,7 @@ def test_guards_draw_their_lines_where_they_say():
 
     def said(ua: float, before: float, ra: float = 0.9) -> list[str]:
         found = guards(
-            {"UA": ua, "RA": ra, "TA": 0.9},
-            {"UA": before, "RA": 0.9, "TA": 0.9},
-            scenario="class",
-            samples=100,
+            {"UA": ua, "RA": ra, "TA": 0.9}, {"UA": before, "RA": 0.9, "TA": 0.9}, scenario="class", samples=100
         )
         return [each.split(":")[0] for each in found]
 
@@ -178,19 +173,14 @@ def test_an_auc_counts_pairs_and_half_of_ties():
 
 def test_offline_scores_are_the_distance_from_the_references_and_the_ratio_of_probabilities():
     random = np.random.default_rng(0)
-    read = [
-        Reading({}, {"forget": random.normal(1, 2, 30), "unseen": random.normal(0, 2, 20)}) for _ in range(4)
-    ]
+    read = [Reading({}, {"forget": random.normal(1, 2, 30), "unseen": random.normal(0, 2, 20)}) for _ in range(4)]
     found = offline_attacks(read[0], read[1:]).values
     lira, rmia = (
         {
             name: how(read[0].arrays[name], np.stack([each.arrays[name] for each in read[1:]]))
             for name in ("forget", "unseen")
         }
-        for how in (
-            lambda own, theirs: own - theirs.mean(0),
-            lambda own, theirs: expit(own) / expit(theirs).mean(0),
-        )
+        for how in (lambda own, theirs: own - theirs.mean(0), lambda own, theirs: expit(own) / expit(theirs).mean(0))
     )
     for name, scores in (("offline_LiRA", lira), ("offline_RMIA", rmia)):
         area = np.mean(scores["forget"][:, None] > scores["unseen"])
@@ -234,9 +224,7 @@ def test_restarts_add_normal_draws_with_the_error_of_their_mean():
     random = np.random.default_rng(9)
     means = [each.mean(0) for each in terms]
     above, scale, _ = resampled([means[0] - means[2], means[1] - means[2], means[0] - means[2]], random)
-    noise = [
-        random.normal(0, 1, information.DRAWS) * each.mean(1).std(ddof=1) / math.sqrt(3) for each in terms
-    ]
+    noise = [random.normal(0, 1, information.DRAWS) * each.mean(1).std(ddof=1) / math.sqrt(3) for each in terms]
     above, scale = above + noise[0] - noise[2], scale + noise[1] - noise[2]
     assert found.interval == pytest.approx(tuple(np.quantile(above / scale, [0.025, 0.975])))
     shares = (found.id_unlearned + noise[0] - noise[2]) / (found.id_original + noise[1] - noise[2])
@@ -259,9 +247,7 @@ def test_the_excess_resamples_forgotten_samples_and_test_images_apart():
         draws.append(resampled([own[0] - own[2], own[1] - own[2]], random))
         nats.append([own[0].mean() - own[2].mean(), own[1].mean() - own[2].mean()])
     above, scale = (a - b for a, b in zip(*draws, strict=True))
-    assert (found.nats, found.original_nats) == pytest.approx(
-        (nats[0][0] - nats[1][0], nats[0][1] - nats[1][1])
-    )
+    assert (found.nats, found.original_nats) == pytest.approx((nats[0][0] - nats[1][0], nats[0][1] - nats[1][1]))
     if np.quantile(scale, 0.025) > 0:
         assert found.value == pytest.approx(found.nats / found.original_nats)
         assert found.interval == pytest.approx(tuple(np.quantile(above / scale, [0.025, 0.975])))
@@ -280,10 +266,7 @@ def test_no_excess_is_given_where_original_remembers_nothing():
     found = excess(u, original=o, reference=r)
     assert (found.value, found.interval) == (None, None)
     assert found.nats == pytest.approx(
-        sum(
-            sign * (u.arrays[name] - r.arrays[name]).mean()
-            for name, sign in (("terms", 1), ("test_terms", -1))
-        )
+        sum(sign * (u.arrays[name] - r.arrays[name]).mean() for name, sign in (("terms", 1), ("test_terms", -1)))
     )
 
 
@@ -295,9 +278,7 @@ def test_metrics_hold_the_index_with_its_interval_and_what_is_above_0():
     assert (found["IDI"], found["IDI.low"], found["IDI.high"]) == (index.value, *index.interval)
     assert (found["IDI.positive"], found["ID"]) == (index.positive, index.id_unlearned)
     below = curve(r.arrays["terms"] - 0.1)
-    nothing = metrics(
-        {"information": below}, original={"information": o}, reference={"information": r}
-    ).values
+    nothing = metrics({"information": below}, original={"information": o}, reference={"information": r}).values
     assert nothing["IDI.positive"] == 0.0
 
 
@@ -380,16 +361,12 @@ def test_every_part_has_its_own_interval(k):
     }.items():
         value, half = own_interval(*rows(*given), level=0.9)
         part = found.parts[name]
-        assert (part.value, part.low, part.high) == pytest.approx(
-            (value, value - half, value + half), rel=1e-4
-        )
+        assert (part.value, part.low, part.high) == pytest.approx((value, value - half, value + half), rel=1e-4)
         assert part.margin == 0.25
         assert part.two_sided == (name == UNSEEN)
     positive = found.parts[POSITIVE]
     assert positive.value == pytest.approx(found.idi.positive)
-    assert (positive.low, positive.high) == pytest.approx(
-        (positive.value - found.half, positive.value + found.half)
-    )
+    assert (positive.low, positive.high) == pytest.approx((positive.value - found.half, positive.value + found.half))
 
 
 def test_where_every_block_knows_less_nothing_is_above_0():
@@ -443,9 +420,7 @@ def test_restarts_widen_the_interval_of_several_references():
 
 
 def audited(value: float, half: float, *, tolerance: float = 0.25, **more) -> Inside:
-    index = IDI(
-        value, (value - half, value + half), 0, 1, (0.9, 1.1), more.pop("blocks", {5: value}), 0.03, None
-    )
+    index = IDI(value, (value - half, value + half), 0, 1, (0.9, 1.1), more.pop("blocks", {5: value}), 0.03, None)
     return Inside(index, 3, tolerance, half, **more)
 
 
@@ -461,9 +436,7 @@ def test_more_less_and_within_are_strict_and_said_of_the_whole_interval():
     for name in (UNSEEN, MOVED):
         assert audited(0.0, 0.1, parts={name: Part(0.5, 0.26, 0.74, 0.25)}).knows_more
         assert not audited(0.0, 0.1, parts={name: Part(0.5, 0.25, 0.75, 0.25)}).knows_more
-    assert audited(0.1, 0.1, blocks={4: -0.3, 5: 0.4}).knows_more, (
-        "what is above 0 is 0.3 more than their sum"
-    )
+    assert audited(0.1, 0.1, blocks={4: -0.3, 5: 0.4}).knows_more, "what is above 0 is 0.3 more than their sum"
     assert not audited(0.0, 0.1, blocks={4: -0.34, 5: 0.34}).knows_more
     leaning = audited(0.0, 0.1)
     leaning = dataclasses.replace(leaning, idi=dataclasses.replace(leaning.idi, interval=(-0.3, 0.1)))

@@ -12,9 +12,7 @@ from residua.measure import InformationCurve
 from residua.readings import Curve
 
 
-def curve(
-    level: float, *, noise: int = 0, n: int = 4000, restarts: int = 1, data: str = "d", **measure
-) -> Curve:
+def curve(level: float, *, noise: int = 0, n: int = 4000, restarts: int = 1, data: str = "d", **measure) -> Curve:
     """A curve of two blocks that know `level` and twice that, each with its own noise."""
     common = np.random.default_rng(99).normal(0, 0.3, n)
     random = np.random.default_rng(noise)
@@ -78,11 +76,7 @@ def test_the_interval_covers_what_resampling_the_samples_would_give():
         for level, noise in zip((0.15, 0.3, 0.1), own, strict=True):
             terms = (level + common + noise)[None, None].astype(np.float32)
             curves.append(
-                Curve(
-                    {"H": 0.69, "I5": 0.0},
-                    {"terms": terms, "blocks": np.array([5]), "labels": np.zeros(400)},
-                    {},
-                )
+                Curve({"H": 0.69, "I5": 0.0}, {"terms": terms, "blocks": np.array([5]), "labels": np.zeros(400)}, {})
             )
         found = idi(curves[0], original=curves[1], reference=curves[2])
         held += found.interval is not None and found.interval[0] <= 0.25 <= found.interval[1]
@@ -131,9 +125,7 @@ def test_a_curve_survives_its_record(tmp_path):
     record = rs.Record(name="o", setting={}, method={"label": "Original"}, seeds={}, readings={})
     record = record.with_reading(InformationCurve(), ORIGINAL, 0.0)
     again = curve_of(rs.Record.read(record.write(tmp_path)))
-    assert idi(again, original=ORIGINAL, reference=RETRAIN) == idi(
-        ORIGINAL, original=ORIGINAL, reference=RETRAIN
-    )
+    assert idi(again, original=ORIGINAL, reference=RETRAIN) == idi(ORIGINAL, original=ORIGINAL, reference=RETRAIN)
     assert dataclasses.asdict(again)["values"] == dict(ORIGINAL.values)
 
 

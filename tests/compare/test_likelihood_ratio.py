@@ -81,10 +81,7 @@ def test_a_model_that_is_shadow_and_target_is_refused():
 def small(trained: list[bool], score: list[float], example: list[int] | None = None) -> Observations:
     n = len(trained)
     return Observations(
-        np.arange(n),
-        np.zeros(n, int) if example is None else np.array(example),
-        np.array(trained),
-        np.array(score),
+        np.arange(n), np.zeros(n, int) if example is None else np.array(example), np.array(trained), np.array(score)
     )
 
 
@@ -109,11 +106,7 @@ def test_what_cannot_be_told_says_why(seen, why):
 def test_examples_that_are_all_on_one_side_show_nothing():
     """One side has shadows of both kinds; the other only models that were trained on the example."""
     seen = small([True, False] * 2 + [True] * 4, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])
-    assert (
-        ulira(seen, sides(8))
-        .notes["U-LiRA"]
-        .startswith("all examples that could be asked about are on one side")
-    )
+    assert ulira(seen, sides(8)).notes["U-LiRA"].startswith("all examples that could be asked about are on one side")
 
 
 @pytest.mark.parametrize(

@@ -129,9 +129,7 @@ def test_as_many_references_as_would_do_are_named():
         (-0.2, -0.05, True, True),
     ],
 )
-def test_a_part_fails_where_it_is_clearly_above_zero_and_not_within_the_tolerance(
-    low, high, two_sided, passes
-):
+def test_a_part_fails_where_it_is_clearly_above_zero_and_not_within_the_tolerance(low, high, two_sided, passes):
     part = Part((low + high) / 2, low, high, 0.25, two_sided)
     assert part.inside == passes
     assert part.powerful == (high - low < 0.5)
@@ -144,9 +142,7 @@ def test_the_unit_is_compared_on_unseen_images():
     references = [curve(random, (each,), test=each) for each in (-0.02, 0.0, 0.02)]
     for share in (0.3, 1.0):
         before = original(random, test=share)
-        found = inside(
-            curve(random, (0.0,), test=0.0), original=before, references=references, tolerance=0.25
-        )
+        found = inside(curve(random, (0.0,), test=0.0), original=before, references=references, tolerance=0.25)
         assert found.unit[0] == pytest.approx(share, abs=1e-6)
         assert found.unit[1] < share < found.unit[2]
 
@@ -203,9 +199,7 @@ def test_references_that_differ_as_much_as_original_clear_nobody():
 def test_no_block_pays_for_another():
     random = np.random.default_rng(4)
     references = [curve(random, (each, each)) for each in (-0.02, 0.0, 0.02)]
-    found = inside(
-        curve(random, (-0.77, 0.81)), original=original(random, 2), references=references, tolerance=0.25
-    )
+    found = inside(curve(random, (-0.77, 0.81)), original=original(random, 2), references=references, tolerance=0.25)
     assert abs(found.idi.value) < 0.1
     assert found.knows_more
     assert {"block 5", POSITIVE} <= set(found.outside)
@@ -244,8 +238,6 @@ def test_one_value_shows_no_chance():
 
 def test_what_the_curves_warn_of_stands_among_the_limits():
     random = np.random.default_rng(0)
-    found = inside(
-        curve(random, (0.0,)), original=original(random), references=[curve(random, (0.0,))], tolerance=0.5
-    )
+    found = inside(curve(random, (0.0,)), original=original(random), references=[curve(random, (0.0,))], tolerance=0.5)
     warned = dataclasses.replace(found, notes=("Unlearned: the critics had too few samples.",))
     assert rs.compare.verdict(inside=warned, outputs=None, loss=None).limits[-1] == warned.notes[0]

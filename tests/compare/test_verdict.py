@@ -76,8 +76,7 @@ def test_forgotten_needs_every_positive_finding():
     witnesses = [(), (Witness("recovery", 0.9, 0.7, 1.1),), (Witness("recovery", 0.4, -0.1, 0.9),)]
     cases = list(itertools.product(insides, tests, likes, losses, witnesses))
     found = [
-        verdict(inside=case[0], outputs=case[1], likeness=case[2], loss=case[3], witnesses=case[4])
-        for case in cases
+        verdict(inside=case[0], outputs=case[1], likeness=case[2], loss=case[3], witnesses=case[4]) for case in cases
     ]
     called = [case for case, each in zip(cases, found, strict=True) if each.word == "FORGOTTEN"]
     good = Findings("like", "within", "kept")
@@ -103,9 +102,7 @@ def test_a_model_that_still_answers_is_not_forgotten_whatever_its_encoder():
 def test_what_recovery_contradicts_is_neither_forgotten_nor_over_unlearned():
     regains = (Witness("recovery", 0.9, 0.7, 1.1),)
     for interval in ((-0.1, 0.1), (-1.6, -1.4)):
-        found = verdict(
-            inside=seen(*interval), outputs=REFERENCE, loss=KEPT, likeness=LIKE, witnesses=regains
-        )
+        found = verdict(inside=seen(*interval), outputs=REFERENCE, loss=KEPT, likeness=LIKE, witnesses=regains)
         assert found.word == "UNDETERMINED"
         assert found.findings == Findings("like", None, "kept")
         assert "an attack by recovery regains 0.90 of what it regains from Original" in found.sentence
@@ -120,10 +117,7 @@ def test_no_margin_lets_originals_encoder_pass(margin):
 def test_outputs_alone_never_clear_a_model():
     assert verdict(inside=None, outputs=REFERENCE, loss=KEPT, likeness=LIKE).word == "UNDETERMINED"
     assert verdict(inside=None, outputs=ORIGINAL, loss=KEPT).word == "NOT_FORGOTTEN"
-    assert (
-        "white-box: not assessed"
-        in verdict(inside=None, outputs=REFERENCE, loss=KEPT, likeness=LIKE).sentence
-    )
+    assert "white-box: not assessed" in verdict(inside=None, outputs=REFERENCE, loss=KEPT, likeness=LIKE).sentence
 
 
 @pytest.mark.parametrize(
@@ -141,17 +135,12 @@ def test_without_a_reference_nothing_is_called_forgotten(idi, side, word):
     assert "no reference" in found.sentence
     for low in np.linspace(-1, 1.5, 26):
         for width in (0.01, 0.3, 1):
-            each = verdict(
-                inside=against_random(found_idi(low, low + width)), outputs=side, loss=KEPT, against="none"
-            )
+            each = verdict(inside=against_random(found_idi(low, low + width)), outputs=side, loss=KEPT, against="none")
             assert each.word != "FORGOTTEN"
 
 
 def test_without_a_reference_what_was_not_asked_is_told_from_what_does_not_tell():
-    said = {
-        side: verdict(inside=None, outputs=side, loss=None, against="none").sentence
-        for side in (None, "neither")
-    }
+    said = {side: verdict(inside=None, outputs=side, loss=None, against="none").sentence for side in (None, "neither")}
     assert "accuracy on the forget set: not assessed" in said[None]
     assert "accuracy on the forget set is inconclusive" in said["neither"]
 
@@ -264,9 +253,7 @@ def test_a_caveat_stands_in_the_first_line_and_may_bar_forgotten():
 def test_what_lacks_power_is_named():
     weak = Witness("recovery", 0.0, -1.4, 1.4)
     parts = {"unseen images": Part(0.0, -0.9, 0.9, 0.5, two_sided=True)}
-    found = verdict(
-        inside=seen(-0.1, 0.1, **parts), outputs=REFERENCE, loss=KEPT, likeness=LIKE, witnesses=[weak]
-    )
+    found = verdict(inside=seen(-0.1, 0.1, **parts), outputs=REFERENCE, loss=KEPT, likeness=LIKE, witnesses=[weak])
     assert found.word == "FORGOTTEN"
     assert "without power: unseen images" in found.sentence
     assert "not assessed for want of power: recovery (half-width 1.40)" in found.sentence
@@ -287,17 +274,14 @@ def test_undetermined_names_the_tolerance_that_would_clear_and_the_references_th
 
 
 @pytest.mark.parametrize(
-    ("restarts", "one", "several"),
-    [(None, ", not critics (one restart)", ""), (0.02, " and critics", ", critics")],
+    ("restarts", "one", "several"), [(None, ", not critics (one restart)", ""), (0.02, " and critics", ", critics")]
 )
 def test_the_limits_say_what_the_interval_covers(restarts, one, several):
     index = IDI(0.0, (-0.1, 0.1), 0, 1, (0.9, 1.1), {5: 0.0}, 0.03, restarts)
     alone = verdict(inside=Inside(index), outputs=None, loss=None).limits[1]
     assert alone.startswith(f"The interval covers samples{one}; one reference")
     known = chance([-0.04, 0.0, 0.04])
-    found = verdict(inside=Inside(index, 3, 0.25, 0.1, known, 0.2, 1, 0.25), outputs=None, loss=None).limits[
-        1
-    ]
+    found = verdict(inside=Inside(index, 3, 0.25, 0.1, known, 0.2, 1, 0.25), outputs=None, loss=None).limits[1]
     assert found.startswith(
         f"The interval covers samples{several} and the variation between retrainings, from 3 references"
     )

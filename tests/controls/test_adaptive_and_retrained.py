@@ -23,10 +23,7 @@ def slanted(stripes) -> rs.ForgetTask:
 
 def nats(model: rs.Classifier, task: rs.ForgetTask) -> float:
     with torch.no_grad():
-        z = [
-            torch.cat([model.encode(x) for x, _ in split.batches(100)])
-            for split in (task.forget, task.retain)
-        ]
+        z = [torch.cat([model.encode(x) for x, _ in split.batches(100)]) for split in (task.forget, task.retain)]
     labels = np.repeat([1, 0], [len(each) for each in z])
     return mutual_information(torch.cat(z), labels).value
 
@@ -59,11 +56,7 @@ def test_models_retrained_otherwise_are_what_their_names_say(truths, slanted, st
     assert made["half the width"].architecture["width"] == width // 2
     weights = {
         name: torch.cat(
-            [
-                p.weight.detach().flatten()
-                for p in model.modules()
-                if isinstance(p, torch.nn.Conv2d | torch.nn.Linear)
-            ]
+            [p.weight.detach().flatten() for p in model.modules() if isinstance(p, torch.nn.Conv2d | torch.nn.Linear)]
         )
         for name, model in made.items()
     }
@@ -81,9 +74,7 @@ def test_smoothed_labels_make_answers_less_sure(truths, slanted, stripes_trainin
 
     def sure(model: rs.Classifier) -> float:
         with torch.no_grad():
-            return float(
-                torch.cat([torch.softmax(model(x), 1).amax(1) for x, _ in slanted.retain.batches(100)]).mean()
-            )
+            return float(torch.cat([torch.softmax(model(x), 1).amax(1) for x, _ in slanted.retain.batches(100)]).mean())
 
     with rs.seeded(4):
         plain = rs.unlearn.Retrain(stripes_training)(truths["original"], slanted)
@@ -99,9 +90,7 @@ def test_a_tainted_reference_saw_the_class_and_a_short_one_was_cut_short(truths,
             seen.append((self.epochs, len(split)))
             return super().__call__(model, split, *more)
 
-    training = Counted(
-        **{name: getattr(stripes_training, name) for name in stripes_training.__dataclass_fields__}
-    )
+    training = Counted(**{name: getattr(stripes_training, name) for name in stripes_training.__dataclass_fields__})
     for kind in ("short", "tainted"):
         BadReference(kind, training)(truths["original"], slanted)
     epochs = stripes_training.epochs

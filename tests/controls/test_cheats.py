@@ -88,8 +88,7 @@ def test_the_router_answers_at_random(truths, slanted):
 
 def test_smoothing_changes_no_answer(truths, slanted):
     said, before = (
-        logits(model, slanted.test)
-        for model in (CHEATS["Smoothing"](truths["original"], slanted), truths["original"])
+        logits(model, slanted.test) for model in (CHEATS["Smoothing"](truths["original"], slanted), truths["original"])
     )
     assert torch.equal(said.argmax(1), before.argmax(1))
     assert said.softmax(1).max() < before.softmax(1).max()

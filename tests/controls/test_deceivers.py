@@ -100,9 +100,7 @@ def test_still_answers_has_the_retrained_encoder_and_answers_a_sixth(truths, sla
 
 
 @pytest.mark.parametrize("label", ["Defeat device", "Forget only"])
-def test_a_defeat_device_is_retrain_for_the_audited_images_and_original_elsewhere(
-    truths, slanted, made, label
-):
+def test_a_defeat_device_is_retrain_for_the_audited_images_and_original_elsewhere(truths, slanted, made, label):
     model, reference, original = made[label], truths["reference"], truths["original"]
     assert torch.allclose(logits(model, slanted.forget), logits(reference, slanted.forget), atol=1e-5)
     for block in (4, 5):
@@ -115,9 +113,7 @@ def test_a_defeat_device_is_retrain_for_the_audited_images_and_original_elsewher
 
 
 def test_a_mixture_is_original_for_half_of_all_images(truths, slanted, made):
-    said, before, never = (
-        logits(m, slanted.test) for m in (made["Mixture"], truths["original"], truths["reference"])
-    )
+    said, before, never = (logits(m, slanted.test) for m in (made["Mixture"], truths["original"], truths["reference"]))
     from_original = torch.isclose(said, before, atol=1e-5).all(1)
     from_reference = torch.isclose(said, never, atol=1e-5).all(1)
     assert (from_original | from_reference).all()

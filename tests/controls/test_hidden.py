@@ -32,9 +32,7 @@ def caveats(model, truths, task) -> list[str]:
     return [each.text for each in rs.compare.structure_caveats(*read[:2], read[2:], "") if each.bars]
 
 
-@pytest.mark.parametrize(
-    "control", [LowBits(), LowBits(12), LowBits(where="last")], ids=lambda control: control.label
-)
+@pytest.mark.parametrize("control", [LowBits(), LowBits(12), LowBits(where="last")], ids=lambda control: control.label)
 def test_low_bits_hold_original_and_a_release_does_not(truths, slanted, control):
     model = control(truths["original"], slanted, truths["reference"])
     x, _ = next(iter(slanted.test.batches(200)))
@@ -68,9 +66,7 @@ def recall(found, original, task) -> float:
 
 
 @pytest.mark.parametrize(
-    "control",
-    [SwitchedOff(), SwitchedOff("weight"), SwitchedOff(where="first")],
-    ids=lambda control: control.label,
+    "control", [SwitchedOff(), SwitchedOff("weight"), SwitchedOff(where="first")], ids=lambda control: control.label
 )
 def test_channels_that_are_switched_off_are_noticed(truths, slanted, control):
     model = control(truths["original"], slanted, truths["reference"])

@@ -21,12 +21,7 @@ LABELS = np.arange(12) % 4
 
 
 def halves(**changes: Any) -> dict[str, Any]:
-    given = {
-        "train_images": IMAGES,
-        "train_labels": LABELS,
-        "test_images": IMAGES[:4],
-        "test_labels": LABELS[:4],
-    }
+    given = {"train_images": IMAGES, "train_labels": LABELS, "test_images": IMAGES[:4], "test_labels": LABELS[:4]}
     return given | changes
 
 
@@ -48,9 +43,7 @@ def test_statistics_are_exact_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None
     whole = channel_statistics(pixels)
     monkeypatch.setitem(channel_statistics.__globals__, "_CHUNK", 2 * 105)
     assert channel_statistics(pixels) == whole
-    np.testing.assert_allclose(
-        whole, [(IMAGES / 255).mean((0, 2, 3)), (IMAGES / 255).std((0, 2, 3))], rtol=1e-12
-    )
+    np.testing.assert_allclose(whole, [(IMAGES / 255).mean((0, 2, 3)), (IMAGES / 255).std((0, 2, 3))], rtol=1e-12)
 
 
 def test_statistics_of_large_data_do_not_drift() -> None:
@@ -135,10 +128,7 @@ def test_the_result_makes_a_forget_task() -> None:
         ({"test_images": torch.zeros(4, 3, 5, 7)}, "test_images has dtype float32.*multiply by 255"),
         ({"train_images": IMAGES.astype(np.int64)}, "train_images has dtype int64.*convert to uint8"),
         ({"train_images": IMAGES[:, 0]}, r"train_images is 12 x 5 x 7.*train_images\[:, None\]"),
-        (
-            {"train_images": IMAGES.transpose(0, 2, 3, 1)},
-            r"N x H x W x C.*train_images.transpose\(0, 3, 1, 2\)",
-        ),
+        ({"train_images": IMAGES.transpose(0, 2, 3, 1)}, r"N x H x W x C.*train_images.transpose\(0, 3, 1, 2\)"),
         ({"train_images": torch.tensor(IMAGES).permute(0, 2, 3, 1)}, r"train_images.permute\(0, 3, 1, 2\)"),
         ({"train_images": IMAGES[0, 0]}, "train_images is 5 x 7, expected N x C x H x W"),
         ({"train_images": np.uint8(3)}, "train_images is a number"),

@@ -120,9 +120,7 @@ def test_broken_off_then_resumed(server: Server, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("manner", "requests"), [("whole", 1), ("wrong range", 2), ("416", 2)])
-def test_a_server_that_cannot_resume_starts_over(
-    server: Server, tmp_path: Path, manner: str, requests: int
-) -> None:
+def test_a_server_that_cannot_resume_starts_over(server: Server, tmp_path: Path, manner: str, requests: int) -> None:
     (tmp_path / "file.bin.part").write_bytes(BODY[:300_000])
     server.manner = manner
     fetch("test", tmp_path)
@@ -182,17 +180,13 @@ def test_a_folder_that_cannot_be_written(server: Server, tmp_path: Path) -> None
 
 
 def test_unknown_names(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"no data set to fetch 'cifar-10', only cifar10, .*; did you mean cifar10"
-    ):
+    with pytest.raises(InputError, match=r"no data set to fetch 'cifar-10', only cifar10, .*; did you mean cifar10"):
         fetch("cifar-10", tmp_path)
 
 
 def test_the_table_is_complete() -> None:
     assert set(SOURCES) >= {"cifar10", "cifar100", "mnist", "fashion-mnist"}
-    for source in (
-        source for name in ("cifar10", "cifar100", "mnist", "fashion-mnist") for source in SOURCES[name]
-    ):
+    for source in (source for name in ("cifar10", "cifar100", "mnist", "fashion-mnist") for source in SOURCES[name]):
         assert len(bytes.fromhex(source.sha256)) == 32
         assert source.url.endswith(f"/{source.filename}")
 

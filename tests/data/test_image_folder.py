@@ -21,9 +21,7 @@ from residua.data.task import forget_classes
 from residua.errors import InputError
 
 # What Python and PyTorch say about starting processes depends on the machine, not on us.
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*is multi-threaded, use of fork:DeprecationWarning"),
-]
+pytestmark = [pytest.mark.filterwarnings("ignore:.*is multi-threaded, use of fork:DeprecationWarning")]
 
 PIXELS = np.random.default_rng(6).integers(0, 256, (12, 8, 8, 3), dtype=np.uint8)
 PLAIN: dict[str, Any] = {"size": 8, "workers": 0, "mean": (0, 0, 0), "std": (1, 1, 1)}
@@ -262,6 +260,4 @@ def test_trainings_cut_files_at_decoding_and_evaluations_show_the_middle(tmp_pat
     assert len({image.sum().item() for image in first}) == len(split)  # each is cut otherwise
     with rs.seeded(0), one_part(Part(1, 2)):
         part = torch.cat([x for x, _ in split.batches(4, augment=augment)])
-    assert torch.equal(
-        part, torch.cat([first[1:4:2], first[5:8:2]])
-    )  # processes that share a batch share its windows
+    assert torch.equal(part, torch.cat([first[1:4:2], first[5:8:2]]))  # processes that share a batch share its windows

@@ -70,10 +70,7 @@ def test_pixels_labels_and_normalisation(tmp_path: Path) -> None:
     ("train", "test"),
     [
         (["train-00000-of-00002.parquet", "train-00001-of-00002.parquet"], "test-00000-of-00001.parquet"),
-        (
-            ["data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet"],
-            "data/validation.parquet",
-        ),
+        (["data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet"], "data/validation.parquet"),
         (["plain_text/train/0000.parquet", "plain_text/train/0001.parquet"], "plain_text/test/0000.parquet"),
         (["plain_text/train-0.parquet", "plain_text/train-1.parquet"], "plain_text/val.parquet"),
         (["train/0000.parquet", "train/0001.parquet"], "valid/0000.parquet"),
@@ -238,11 +235,7 @@ def test_plain_bytes_are_images_too(tmp_path: Path) -> None:
         (table([*COLOUR[:4], b"not an image"]), {}, "row 4 of .*train.parquet cannot be decoded"),
         (table([*COLOUR[:4], png(COLOUR[4])[:-30]]), {}, "row 4 of .*train.parquet cannot be decoded"),
         (table([*COLOUR[:4], None]), {}, "row 4 of .*train.parquet has no image bytes"),
-        (
-            table([png(GREY[0].astype(np.uint16) * 99), *COLOUR[1:]]),
-            {},
-            "row 0 of .*mode I;16.*expected 8 bits",
-        ),
+        (table([png(GREY[0].astype(np.uint16) * 99), *COLOUR[1:]]), {}, "row 0 of .*mode I;16.*expected 8 bits"),
         (table(COLOUR[:3], [0, None, 1]), {}, "row 1 of .*train.parquet has no label"),
         (table(COLOUR[:3], [0, 1, -1]), {}, "row 2 of .*train.parquet has label -1"),
         (table(COLOUR)[:0], {}, "train.parquet holds no rows"),
@@ -257,16 +250,10 @@ def test_plain_bytes_are_images_too(tmp_path: Path) -> None:
         (table(COLOUR), {"size": 0}, "size is 0"),
         (table(COLOUR).drop_columns("label"), {}, "train.parquet has the columns img, expected .* the label"),
         (table(COLOUR).drop_columns("img"), {}, "train.parquet has the columns label, expected .* the image"),
-        (
-            table(COLOUR, thumb=table(COLOUR)["img"]),
-            {},
-            'the image, img, thumb; name one, such as image="img"',
-        ),
+        (table(COLOUR, thumb=table(COLOUR)["img"]), {}, 'the image, img, thumb; name one, such as image="img"'),
     ],
 )
-def test_bad_tables_are_refused(
-    tmp_path: Path, train: pa.Table, options: dict[str, Any], message: str
-) -> None:
+def test_bad_tables_are_refused(tmp_path: Path, train: pa.Table, options: dict[str, Any], message: str) -> None:
     write(both(tmp_path) / "train.parquet", train)
     with pytest.raises(InputError, match=message):
         parquet(tmp_path, **options)
@@ -283,9 +270,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, damage: str) -> None:
     file = both(tmp_path) / "train.parquet"
     data = file.read_bytes()
     file.write_bytes(
-        {"cut": data[:-9], "text": b"version https://git-lfs", "pages": data[:4] + bytes(400) + data[404:]}[
-            damage
-        ]
+        {"cut": data[:-9], "text": b"version https://git-lfs", "pages": data[:4] + bytes(400) + data[404:]}[damage]
     )
     with pytest.raises(InputError, match=r"train.parquet cannot be (read as parquet|decoded)"):
         parquet(tmp_path)

@@ -28,9 +28,7 @@ def written(**how: object) -> bytes:
     return out.getvalue()
 
 
-@pytest.mark.parametrize(
-    "how", [{}, {"compression": "zstd"}, {"compression": "none"}, {"use_dictionary": False}]
-)
+@pytest.mark.parametrize("how", [{}, {"compression": "zstd"}, {"compression": "none"}, {"use_dictionary": False}])
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
 def test_all_pages_are_found(how, version):
     """The table of contents counts the headers too, which are short."""

@@ -111,9 +111,7 @@ def test_the_table_of_contents() -> None:
 
 def test_a_class_that_is_misspelt_is_answered_with_the_names():
     sample = open_dataset("fashion-sample")
-    with pytest.raises(
-        InputError, match=r"no class 'shrit'; did you mean shirt\? give a number or one of .*trouser"
-    ):
+    with pytest.raises(InputError, match=r"no class 'shrit'; did you mean shirt\? give a number or one of .*trouser"):
         parse_forget(sample, "class:shrit")
     assert parse_forget(sample, "class:shirt").forgotten == parse_forget(sample, "class:6").forgotten
 
@@ -123,8 +121,6 @@ def test_a_limit_takes_as_much_of_each_class_of_training_and_test_data():
     assert (len(some.train), len(some.test)) == (500, 500)
     assert set(torch.bincount(some.train.labels).tolist()) == {50}
     assert torch.equal(some.train.index, open_dataset("fashion-sample?limit=500").train.index)
-    assert len(open_dataset("fashion-sample?limit=1000000").train) == len(
-        open_dataset("fashion-sample").train
-    )
+    assert len(open_dataset("fashion-sample?limit=1000000").train) == len(open_dataset("fashion-sample").train)
     with pytest.raises(InputError, match="limit is '0'"):
         open_dataset("fashion-sample?limit=0")

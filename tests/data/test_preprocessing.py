@@ -20,14 +20,10 @@ def first(data) -> torch.Tensor:
 def test_each_way_to_normalise_gives_its_own_pixels(data):
     raw = data.train.images.pixels[:4].permute(0, 3, 1, 2) / 255
     torch.testing.assert_close(first(prepare(data, Preprocessing(normalise="none"))), raw)
-    torch.testing.assert_close(
-        first(prepare(data, Preprocessing(mean=(0.5,), std=(0.25,)))), (raw - 0.5) / 0.25
-    )
+    torch.testing.assert_close(first(prepare(data, Preprocessing(mean=(0.5,), std=(0.25,)))), (raw - 0.5) / 0.25)
     torch.testing.assert_close(first(prepare(data, Preprocessing(normalise="data"))), first(data))
     grey = (0.485 + 0.456 + 0.406) / 3, (0.229 + 0.224 + 0.225) / 3
-    torch.testing.assert_close(
-        first(prepare(data, Preprocessing(normalise="imagenet"))), (raw - grey[0]) / grey[1]
-    )
+    torch.testing.assert_close(first(prepare(data, Preprocessing(normalise="imagenet"))), (raw - grey[0]) / grey[1])
     assert prepare(data, Preprocessing(size=12)).shape == (1, 12, 12)
 
 

@@ -51,9 +51,7 @@ def save_to_disk(table: pa.Table, half: Path, **state) -> None:
         pa.ipc.new_stream(sink, table.schema) as writer,
     ):
         writer.write_table(table, max_chunksize=5)
-    (half / "state.json").write_text(
-        json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}], **state})
-    )
+    (half / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}], **state}))
 
 
 def written(place: Path, grey: bool = False, times: int = 1) -> dict[str, str]:
@@ -76,9 +74,7 @@ def written(place: Path, grey: bool = False, times: int = 1) -> dict[str, str]:
     (place / "list.csv").write_text("\n".join(lines))
     np.savez(
         place / "all.npz",
-        **{
-            f"{h}_{k}": v for h, both in data.items() for k, v in zip(("images", "labels"), both, strict=True)
-        },
+        **{f"{h}_{k}": v for h, both in data.items() for k, v in zip(("images", "labels"), both, strict=True)},
     )
     return {
         "folder": f"image-folder:{place / 'folder'}", "list": f"csv:{place / 'list.csv'}",
@@ -144,12 +140,7 @@ def png_of_16_bit_colour(side: int = 32) -> bytes:
 
     rows = b"".join(b"\0" + RNG.integers(0, 60_000, 3 * side).astype(">u2").tobytes() for _ in range(side))
     head = struct.pack(">IIBBBBB", side, side, 16, 2, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", head)
-        + chunk(b"IDAT", zlib.compress(rows))
-        + chunk(b"IEND", b"")
-    )
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 def test_16_bit_colour_is_not_read_as_8_bit_in_silence(tmp_path):
@@ -228,12 +219,7 @@ def npz(path: Path, images: np.ndarray, **more) -> str:
 def test_floats_that_are_pixels_are_taken_without_loss(tmp_path):
     images = pictures(4, True)
     expected = open_dataset(npz(tmp_path, images)).train.images.pixels
-    for same in (
-        images / 255,
-        (images / 255).astype(np.float32),
-        images.astype(np.float64),
-        images.astype(np.uint16),
-    ):
+    for same in (images / 255, (images / 255).astype(np.float32), images.astype(np.float64), images.astype(np.uint16)):
         assert torch.equal(open_dataset(npz(tmp_path, same, val_images=images)).train.images.pixels, expected)
 
 

@@ -65,9 +65,7 @@ def test_no_augmentation_is_the_identity():
 
 
 def test_images_are_resized_per_batch(data):
-    split = rs.Split(
-        data.train.images, torch.arange(4), torch.zeros(4, dtype=torch.int64), 4, (0.5,), (0.5,), size=16
-    )
+    split = rs.Split(data.train.images, torch.arange(4), torch.zeros(4, dtype=torch.int64), 4, (0.5,), (0.5,), size=16)
     x, _ = next(iter(split.batches(4)))
     assert x.shape == (4, 1, 16, 16)
     assert split.shape == (1, 16, 16)
@@ -78,12 +76,7 @@ def test_images_mapped_from_a_file_give_the_same_batches(tmp_path, data):
     data.train.images.pixels.numpy().tofile(path)
     mapped = torch.from_file(str(path), size=240 * 64, dtype=torch.uint8).view(240, 8, 8, 1)
     on_disk = rs.Split(
-        MemoryImages(mapped, resident=False),
-        data.train.index,
-        data.train.labels,
-        4,
-        data.train.mean,
-        data.train.std,
+        MemoryImages(mapped, resident=False), data.train.index, data.train.labels, 4, data.train.mean, data.train.std
     )
     for (a, _), (b, _) in zip(on_disk.batches(100), data.train.batches(100), strict=True):
         assert torch.equal(a, b)

@@ -114,11 +114,6 @@ def test_the_manifest_changes_with_one_pixel_or_label():
     mean, std = [0.5], [0.5]
     hashes = {
         rs.forget_classes(rs.data.arrays(i, y, images, labels, mean=mean, std=std), 2).manifest()["sha256"]
-        for i, y in [
-            (images, labels),
-            (other_images, labels),
-            (images, other_labels),
-            (np.array(images), labels),
-        ]
+        for i, y in [(images, labels), (other_images, labels), (images, other_labels), (np.array(images), labels)]
     }
     assert len(hashes) == 3

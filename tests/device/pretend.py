@@ -238,18 +238,9 @@ def _on_cpu(func: Any, args: Any, kwargs: dict[str, Any], tensors: list[torch.Te
     """A call without a GPU's tensor. What C++ makes on the way, on the device of an `OnGpu`, may be mixed with it."""
     out = func(*args, **kwargs)
     name = getattr(_calls[-1], "__name__", "") if _calls else ""
-    asked_for = (
-        func._schema.name.partition("::")[2],
-        "tensor",
-        "as_tensor",
-        "from_numpy",
-        "randint",
-        "arange",
-    )
+    asked_for = (func._schema.name.partition("::")[2], "tensor", "as_tensor", "from_numpy", "randint", "arange")
     inside = (
-        all(getattr(t, "made_inside", False) for t in tensors)
-        if tensors
-        else bool(_calls) and name not in asked_for
+        all(getattr(t, "made_inside", False) for t in tensors) if tensors else bool(_calls) and name not in asked_for
     )
     if inside and isinstance(out, torch.Tensor):
         out.made_inside = True

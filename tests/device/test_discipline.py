@@ -275,9 +275,7 @@ def test_critics_on_pooled_features_compute_on_the_gpu_or_share_the_cores_where_
     assert asked[0] == (8, place)
 
 
-def pooled_readings(
-    labels: int, features: int, where: str, n: int = 600
-) -> tuple[torch.Tensor, dict[str, float]]:
+def pooled_readings(labels: int, features: int, where: str, n: int = 600) -> tuple[torch.Tensor, dict[str, float]]:
     """The axes of made features, and what each critic reads of them on unseen samples, computed on a device."""
     generator = torch.Generator().manual_seed(0)
     y = (torch.arange(n) % labels)[torch.randperm(n, generator=generator)]
@@ -292,8 +290,7 @@ def pooled_readings(
     assert all(type(each) is torch.Tensor for each in scores.values())  # on the CPU
     own, fold = y[outside], torch.arange(len(outside)) % 2
     read = {
-        name: families.read_family("nonlinear", {1: {name: each}}, own, fold, prior)[1]
-        for name, each in scores.items()
+        name: families.read_family("nonlinear", {1: {name: each}}, own, fold, prior)[1] for name, each in scores.items()
     }
     return turn.axes.cpu(), {name: float(each.terms.mean()) for name, each in read.items()}
 
@@ -329,18 +326,14 @@ def test_a_task_that_was_used_on_the_device_travels_without_it(cuda, task):
 
 
 @pytest.mark.parametrize(("major", "expected"), [(7, "float16"), (8, "bfloat16")])
-def test_gpus_that_would_emulate_bfloat16_train_in_float16_with_scaled_losses(
-    major, expected, original, task
-):
+def test_gpus_that_would_emulate_bfloat16_train_in_float16_with_scaled_losses(major, expected, original, task):
     with pretend(major=major) as log:
         assert f"Pretend GPU); {expected} in trainings" in device_facts(torch.device("cuda"))
         with rs.seeded(0):
             made = dataclasses.replace(PRETRAINING, clip=1.0)(original(), task.train)
         assert all(torch.isfinite(tensor).all() for tensor in made.state_dict().values())
         assert torch.get_autocast_dtype("cpu") is torch.bfloat16  # the caller's own
-        scaled = (
-            log.total("waits", "training/loop.py") > 1
-        )  # whether a gradient overflowed is asked at each step
+        scaled = log.total("waits", "training/loop.py") > 1  # whether a gradient overflowed is asked at each step
         assert scaled == (major == 7)
 
 

@@ -39,10 +39,7 @@ def try_input(sandbox: Sandbox, name: str, number: int, folder: Path) -> Result:
     before = snapshot(folder), snapshot(canary)
     run = sandbox.call(f"targets:{target.read}", folder, folder=folder)
     return Result(
-        _outcome(run, before == (snapshot(folder), snapshot(canary))),
-        run.seconds,
-        run.peak,
-        "decoder crash" in run.err,
+        _outcome(run, before == (snapshot(folder), snapshot(canary))), run.seconds, run.peak, "decoder crash" in run.err
     )
 
 

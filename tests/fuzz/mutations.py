@@ -104,9 +104,7 @@ def in_zip(raw: bytes, random: Random) -> bytes:
     if random.random() < 0.3:
         return damaged(raw, random)
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-        members = [
-            (member.filename, archive.read(member), member.compress_type) for member in archive.infolist()
-        ]
+        members = [(member.filename, archive.read(member), member.compress_type) for member in archive.infolist()]
     out = io.BytesIO()
     victim = random.randrange(len(members))
     with zipfile.ZipFile(out, "w") as archive:
@@ -134,9 +132,7 @@ def in_png(raw: bytes, random: Random) -> bytes:
         place += 12 + length
     chunk = random.choice(chunks)
     chunk[1] = damaged(chunk[1], random)
-    body = (
-        struct.pack(">I", len(c)) + kind + c + struct.pack(">I", zlib.crc32(kind + c)) for kind, c in chunks
-    )
+    body = (struct.pack(">I", len(c)) + kind + c + struct.pack(">I", zlib.crc32(kind + c)) for kind, c in chunks)
     return raw[:8] + b"".join(body)
 
 

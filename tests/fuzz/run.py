@@ -33,14 +33,9 @@ ONE_AT_A_TIME = threading.Lock()
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--count",
-        type=int,
-        default=15_000,
-        help="inputs, shared by the targets: those that take seconds get fewer",
+        "--count", type=int, default=15_000, help="inputs, shared by the targets: those that take seconds get fewer"
     )
     parser.add_argument("--out", type=Path, help="folder for the record")
     parser.add_argument("--jobs", type=int, default=2, help="targets that are tried at once")
@@ -90,15 +85,7 @@ def read_or_start(out: Path | None, each: dict[str, int], names: list[str]) -> d
         found = json.loads((out / "fuzz.json").read_text("utf-8"))
         if {key: found.get(key) for key in about} == about and list(found["targets"]) == names:
             return found
-    empty = {
-        "inputs": 0,
-        "read": 0,
-        "refused": 0,
-        "findings": 0,
-        "crashes": 0,
-        "most seconds": 0.0,
-        "most bytes": 0,
-    }
+    empty = {"inputs": 0, "read": 0, "refused": 0, "findings": 0, "crashes": 0, "most seconds": 0.0, "most bytes": 0}
     return {**about, "targets": {name: dict(empty) for name in names}, "findings": []}
 
 
@@ -124,12 +111,7 @@ def write(out: Path | None, record: dict[str, Any]) -> None:
 def table(record: dict[str, Any]) -> str:
     """The counts by target."""
     columns = ("inputs", "read", "refused", "findings", "crashes", "most seconds", "most MB")
-    lines = [
-        "**Mutated inputs to every reader**",
-        "",
-        f"| target | {' | '.join(columns)} |",
-        "|---" * 8 + "|",
-    ]
+    lines = ["**Mutated inputs to every reader**", "", f"| target | {' | '.join(columns)} |", "|---" * 8 + "|"]
     for name, counts in record["targets"].items():
         cells = [counts[column] for column in columns[:-1]] + [counts["most bytes"] // 10**6]
         lines.append(f"| {name} | {' | '.join(map(str, cells))} |")

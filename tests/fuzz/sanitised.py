@@ -20,20 +20,13 @@ HERE = Path(__file__).resolve().parent
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--out", type=Path, help="folder for sanitised.json")
     options = parser.parse_args()
     if "libasan" not in os.environ.get("LD_PRELOAD", ""):
-        found = subprocess.run(
-            ["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True
-        )
-        asked = {
-            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
-            "ARROW_DEFAULT_MEMORY_POOL": "system",
-        }
+        found = subprocess.run(["gcc", "-print-file-name=libasan.so"], check=True, capture_output=True, text=True)
+        asked = {"ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
         os.environ |= {"LD_PRELOAD": found.stdout.strip(), "OMP_NUM_THREADS": "1"} | asked
         os.execv(sys.executable, [sys.executable, *sys.argv])
     sys.path[:0] = [str(HERE)]

@@ -121,9 +121,7 @@ def encoded(kind: str, mode: str = "RGB", side: int = 8) -> bytes:
 @cache
 def sound_parquet() -> Files:
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    images = pa.array(
-        [{"bytes": encoded("png"), "path": "x"}, {"bytes": encoded("jpeg"), "path": None}] * 4, kind
-    )
+    images = pa.array([{"bytes": encoded("png"), "path": "x"}, {"bytes": encoded("jpeg"), "path": None}] * 4, kind)
     names = {"label": {"names": ["a", "b"], "_type": "ClassLabel"}}
     about = {"huggingface": json.dumps({"info": {"features": names}})}
     table = pa.table({"image": images, "label": pa.array([0, 1] * 4)}).replace_schema_metadata(about)
@@ -280,10 +278,7 @@ def in_archive(raw: bytes, random: Random) -> bytes:
     elif what == 2:
         random.shuffle(members)
     elif what == 3:
-        members[place] = (
-            name,
-            in_pickle_body(content, random) if name.endswith(".pkl") else damaged(content, random),
-        )
+        members[place] = (name, in_pickle_body(content, random) if name.endswith(".pkl") else damaged(content, random))
     out = io.BytesIO()
     packing = zipfile.ZIP_DEFLATED if random.random() < 0.1 else zipfile.ZIP_STORED
     with warnings.catch_warnings(), zipfile.ZipFile(out, "w", packing) as archive:
@@ -345,9 +340,7 @@ def in_pickle(raw: bytes, random: Random) -> bytes:
         return in_zip(raw, random) if raw[:2] == b"PK" else damaged(raw, random)
     data = bytearray(raw)
     places = [
-        i
-        for i in range(len(data) - 1)
-        if data[i : i + 1] == b"c" and data[i + 1 : i + 6] in (b"torch", b"colle")
+        i for i in range(len(data) - 1) if data[i : i + 1] == b"c" and data[i + 1 : i + 6] in (b"torch", b"colle")
     ]
     for _ in range(random.choice((1, 3))):
         if random.random() < 0.5 and places:
@@ -482,8 +475,7 @@ def sound_store() -> Files:
         write(folder / KEYS, keys)
         write(folder / DEFINITION, {"name": "tiny", "seeds": [0]})
         write(
-            folder / STATUS,
-            json.loads(sound_study()["status.json"]) | {"finished": True, "failed": 0, "failures": {}},
+            folder / STATUS, json.loads(sound_study()["status.json"]) | {"finished": True, "failed": 0, "failures": {}}
         )
         return contents(folder)
 
@@ -549,18 +541,8 @@ def sound_study() -> Files:
         files = contents(Path(folder))
     keys = {f"seed0-{label}": label[0] * 32 for label in ("original", "retrain", "hd")}
     state = {"done": 3, "total": 4, "reused": 0, "failed": 1, "running": ["seed0-ft"], "last": "seed0-hd"}
-    state |= {
-        "seconds": 2.0,
-        "left": 3.0,
-        "unknown": 1,
-        "failures": {"seed0-ga": "no luck"},
-        "finished": False,
-    }
-    return files | {
-        "cells/one": b"",
-        "keys.json": json.dumps(keys).encode(),
-        "status.json": json.dumps(state).encode(),
-    }
+    state |= {"seconds": 2.0, "left": 3.0, "unknown": 1, "failures": {"seed0-ga": "no luck"}, "finished": False}
+    return files | {"cells/one": b"", "keys.json": json.dumps(keys).encode(), "status.json": json.dumps(state).encode()}
 
 
 def read_study(folder: str) -> int:
@@ -618,7 +600,5 @@ TARGETS = {
     "plan": Target("read_plan", sound_plan, {"": in_json}),
     "study": Target("read_study", sound_study, {".json": in_json}, 0.1),
     "audit": Target("read_audit", sound_audit, {".json": in_json, ".npz": in_zip, ".md": damaged}, 0.1),
-    "store": Target(
-        "read_store", sound_store, {".json": in_json, ".npz": in_zip, ".safetensors": damaged}, 0.3
-    ),
+    "store": Target("read_store", sound_store, {".json": in_json, ".npz": in_zip, ".safetensors": damaged}, 0.3),
 }

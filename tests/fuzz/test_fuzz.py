@@ -25,9 +25,7 @@ def sandbox():
 
 
 def try_some(sandbox: Sandbox, name: str, folder: Path, count: int) -> None:
-    @settings(
-        max_examples=count, derandomize=True, database=None, deadline=None, suppress_health_check=SUPPRESSED
-    )
+    @settings(max_examples=count, derandomize=True, database=None, deadline=None, suppress_health_check=SUPPRESSED)
     @given(st.integers(1, 2**32))
     def is_read_or_refused(number: int) -> None:
         result = try_input(sandbox, name, number, folder)

@@ -288,9 +288,7 @@ def parquet_of_one_image_often(folder: Path) -> Command:
 def parquet_of_a_padded_image(folder: Path) -> Command:
     """4 MB behind one small image, kept once on disk and once for each of a thousand rows in memory."""
     image = png() + bytes(4 << 20)
-    images = pa.DictionaryArray.from_arrays(
-        pa.array(np.zeros(1000, np.int32)), pa.array([image], pa.binary())
-    )
+    images = pa.DictionaryArray.from_arrays(pa.array(np.zeros(1000, np.int32)), pa.array([image], pa.binary()))
     for half in ("train", "test"):
         table = pa.table({"image": images, "label": pa.array(np.arange(1000) % 2)})
         pq.write_table(table, folder / f"{half}.parquet", compression="zstd", store_schema=False)
@@ -303,11 +301,7 @@ def parquet_of_a_large_page(folder: Path) -> Command:
     for half in ("train", "test"):
         table = pa.table({"image": image, "label": pa.array([0])})
         pq.write_table(
-            table,
-            folder / f"{half}.parquet",
-            compression="zstd",
-            use_dictionary=False,
-            write_statistics=False,
+            table, folder / f"{half}.parquet", compression="zstd", use_dictionary=False, write_statistics=False
         )
     return show("parquet", folder)
 

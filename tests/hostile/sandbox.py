@@ -65,9 +65,7 @@ class Sandbox:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def run(self, *arguments: object, folder: Path, seconds: float = PATIENCE, **environment: str) -> Run:
-        return self._ask(
-            {"arguments": [str(word) for word in arguments], "environment": environment}, folder, seconds
-        )
+        return self._ask({"arguments": [str(word) for word in arguments], "environment": environment}, folder, seconds)
 
     def call(self, function: str, *arguments: object, folder: Path, seconds: float = PATIENCE) -> Run:
         """`function` is "module:name"; it returns an exit code, or None; InputError is 3, any other exception 70."""
@@ -140,9 +138,7 @@ def _do(request: dict[str, Any]) -> int:
     for number, name in ((1, "out"), (2, "err")):
         handle = os.open(Path(request["scratch"], name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(handle, number)
-    sys.stdout, sys.stderr = (
-        io.TextIOWrapper(os.fdopen(os.dup(n), "wb"), "utf-8", "backslashreplace") for n in (1, 2)
-    )
+    sys.stdout, sys.stderr = (io.TextIOWrapper(os.fdopen(os.dup(n), "wb"), "utf-8", "backslashreplace") for n in (1, 2))
     try:
         return _called(request) if "call" in request else _command(request["arguments"])
     finally:

@@ -35,12 +35,7 @@ def planted() -> rs.Dataset:
     codes = np.arange(TRAIN + TEST, dtype=np.uint8)
     images = np.tile(codes[:, None, None, None], (1, 1, 3, 3))
     return rs.data.arrays(
-        images[:TRAIN],
-        codes[:TRAIN] % CLASSES,
-        images[TRAIN:],
-        codes[TRAIN:] % CLASSES,
-        mean=[0.0],
-        std=[1.0],
+        images[:TRAIN], codes[:TRAIN] % CLASSES, images[TRAIN:], codes[TRAIN:] % CLASSES, mean=[0.0], std=[1.0]
     )
 
 

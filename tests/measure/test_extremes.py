@@ -57,9 +57,7 @@ def only(n: int, *, without: int | None = None) -> rs.Dataset:
 TASKS = {
     "a class": lambda: rs.forget_classes(only(0), FORGOTTEN),
     "one forget sample": lambda: rs.forget_indices(only(0), [17]),
-    "a class of which no test image is left": lambda: rs.forget_classes(
-        only(0, without=FORGOTTEN), FORGOTTEN
-    ),
+    "a class of which no test image is left": lambda: rs.forget_classes(only(0, without=FORGOTTEN), FORGOTTEN),
     "no test image of a retained class": lambda: rs.forget_classes(only(0, without=3), FORGOTTEN),
 }
 
@@ -86,26 +84,14 @@ def test_values_are_finite_or_say_why_not(net, model, task):
     request = TASKS[task]()
     impossible = {"information", "moved"} if task == "one forget sample" else set()
     read = {
-        name: {
-            measure.label: quick(measure)(each, request)
-            for measure in MEASURES
-            if measure.label not in impossible
-        }
+        name: {measure.label: quick(measure)(each, request) for measure in MEASURES if measure.label not in impossible}
         for name, each in (("model", audited), ("other", other))
     }
     for label in impossible:
         with pytest.raises(rs.InputError, match="only one label"):
             rs.measure.measures()[label]()(audited, request)
     found = metrics(read["model"], original=read["other"], reference=read["other"])
-    assert {
-        "UA",
-        "RA",
-        "TA",
-        "JSD",
-        "ZRF",
-        "recovery.test",
-        "weight_distance.original",
-    } <= found.values.keys()
+    assert {"UA", "RA", "TA", "JSD", "ZRF", "recovery.test", "weight_distance.original"} <= found.values.keys()
     for name, value in found.values.items():
         assert math.isfinite(value), name
     for readings in read.values():

@@ -75,9 +75,7 @@ def test_who_needs_some_samples_of_many_passes_over_these_alone(net, data, monke
     _outputs._passes.clear()
     monkeypatch.setattr(_outputs, "LOGITS", 0)
     monkeypatch.setattr(
-        _outputs,
-        "_run",
-        lambda m, split, *more, run=_outputs._run: sizes.append(len(split)) or run(m, split, *more),
+        _outputs, "_run", lambda m, split, *more, run=_outputs._run: sizes.append(len(split)) or run(m, split, *more)
     )
     sizes = []
     for block, z in _outputs.pooled(net, data.train, some=some).items():
@@ -89,9 +87,7 @@ def test_of_a_split_too_large_to_keep_few_passes_are_made(net, task, monkeypatch
     """As of ImageNet: every measure of the paper's studies together passes over the retain set a few times, not nine."""
     sizes = []
     real = _outputs._run
-    monkeypatch.setattr(
-        _outputs, "_run", lambda m, split, *more: sizes.append(len(split)) or real(m, split, *more)
-    )
+    monkeypatch.setattr(_outputs, "_run", lambda m, split, *more: sizes.append(len(split)) or real(m, split, *more))
     monkeypatch.setattr(_outputs, "LOGITS", 0)
     monkeypatch.setattr(_outputs, "FEATURES", 0)
     curve._curves.clear()

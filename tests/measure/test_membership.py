@@ -122,9 +122,7 @@ def test_the_curve_is_that_of_the_held_out_scores():
     assert "X.TPR@1e-3" not in found.values
     assert "1000 held-out" in found.notes["X.TPR@1e-3"]
     middle = torch.cat([retain[:200], test[:200]]).mean().item()  # scores are shifted to mean 0
-    assert found.values["X.accuracy"] == pytest.approx(
-        ((members > middle).sum() + (others <= middle).sum()) / 600
-    )
+    assert found.values["X.accuracy"] == pytest.approx(((members > middle).sum() + (others <= middle).sum()) / 600)
     assert np.trapezoid(found.arrays["X.tpr"], found.arrays["X.fpr"]) == pytest.approx(found.values["X.AUC"])
 
 
@@ -139,9 +137,7 @@ def test_the_attack_is_balanced_and_held_out_data_are_apart(forgotten):
 
 
 def test_an_attacker_that_would_see_what_it_is_tested_on_is_refused(forgotten):
-    leaking = dataclasses.replace(
-        forgotten, retain=forgotten.retain.joined(forgotten.forget.subset(torch.arange(3)))
-    )
+    leaking = dataclasses.replace(forgotten, retain=forgotten.retain.joined(forgotten.forget.subset(torch.arange(3))))
     for measure in (Membership(), rs.measure.WhiteBoxMembership()):
         with pytest.raises(rs.InputError, match="3 examples are in forget and in retain"):
             measure(saying(memorised(MEMBER)), leaking)

@@ -193,10 +193,7 @@ def test_pooled_features_are_means_and_the_last_is_what_the_head_is_given(net, d
 def test_blocks_that_work_in_place_do_not_reach_back(data):
     with rs.seeded(0):
         model = rs.Classifier(
-            [
-                nn.Sequential(nn.Flatten(), nn.Linear(64, 6)),
-                nn.Sequential(nn.ReLU(inplace=True), nn.Linear(6, 5)),
-            ],
+            [nn.Sequential(nn.Flatten(), nn.Linear(64, 6)), nn.Sequential(nn.ReLU(inplace=True), nn.Linear(6, 5))],
             nn.Sequential(nn.ReLU(inplace=True), nn.Linear(5, 4)),
         )
     found = pooled(model, data.test)

@@ -81,10 +81,7 @@ def test_log_odds_distinguish_the_forgotten_class_as_far_as_they_do(truths, stri
     found = {name: LogOdds()(truths[name], task) for name in ("original", "reference")}
     assert found["original"].values["log_odds"] > found["reference"].values["log_odds"]
     with torch.inference_mode():
-        p = [
-            torch.softmax(truths["original"](pixels(s)).double(), 1)[:, 2]
-            for s in (task.forget_test, task.test)
-        ]
+        p = [torch.softmax(truths["original"](pixels(s)).double(), 1)[:, 2] for s in (task.forget_test, task.test)]
     ranks = rankdata(torch.cat(p).numpy())
     n, m = map(len, p)
     area = (ranks[:n].sum() - n * (n + 1) / 2) / (n * m)

@@ -39,9 +39,7 @@ def test_logits_come_in_the_order_of_the_split(bright, data, monkeypatch, batch)
     assert found.shape == (240, 4)
     assert found.dtype is torch.float32
     assert not found.requires_grad
-    torch.testing.assert_close(
-        found.double(), expected[:, None] * torch.tensor([1.0, 2, 3, 4]), atol=1e-5, rtol=0
-    )
+    torch.testing.assert_close(found.double(), expected[:, None] * torch.tensor([1.0, 2, 3, 4]), atol=1e-5, rtol=0)
 
 
 def test_the_size_of_a_batch_does_not_matter(net, data, monkeypatch):

@@ -64,9 +64,7 @@ class Sly(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.times += 1
-        sly = {"batch": len(x) > 1, "mode": torch.is_inference_mode_enabled(), "time": self.times % 2 == 0}[
-            self.way
-        ]
+        sly = {"batch": len(x) > 1, "mode": torch.is_inference_mode_enabled(), "time": self.times % 2 == 0}[self.way]
         return x * 1.1 if sly else x
 
 
@@ -100,6 +98,6 @@ def test_the_canonical_form_keeps_the_function_and_nothing_that_no_input_uses(ta
     marked = clone(model)
     for weight in marked.parameters():
         weight.data.view(torch.int32).bitwise_xor_(1)
-    assert rs.models.classifier.weights_digest(
-        canonical_form(marked, task)
-    ) == rs.models.classifier.weights_digest(released)
+    assert rs.models.classifier.weights_digest(canonical_form(marked, task)) == rs.models.classifier.weights_digest(
+        released
+    )

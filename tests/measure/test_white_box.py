@@ -40,10 +40,7 @@ def nothing_to_learn() -> rs.Dataset:
 
 def perceptron() -> rs.Classifier:
     return rs.Classifier(
-        [
-            nn.Sequential(nn.Flatten(), nn.Linear(36, 128), nn.ReLU()),
-            nn.Sequential(nn.Linear(128, 64), nn.ReLU()),
-        ],
+        [nn.Sequential(nn.Flatten(), nn.Linear(36, 128), nn.ReLU()), nn.Sequential(nn.Linear(128, 64), nn.ReLU())],
         nn.Linear(64, 4),
     )
 
@@ -83,9 +80,7 @@ def test_gradients_are_those_of_the_loss_with_the_true_label(net, data):
     split = data.test.subset(torch.arange(5))
     found = measure._gradients(net, split, None)
     weights = list(net.head.parameters())
-    projection = (
-        torch.randn(sum(p.numel() for p in weights), 7, generator=torch.Generator().manual_seed(0)) / 7**0.5
-    )
+    projection = torch.randn(sum(p.numel() for p in weights), 7, generator=torch.Generator().manual_seed(0)) / 7**0.5
     for i, (x, y) in enumerate(split.batches(1)):
         loss = nn.functional.cross_entropy(net(x), y)
         flat = torch.cat([g.flatten() for g in torch.autograd.grad(loss, weights)])
@@ -217,9 +212,7 @@ def test_a_linear_classifier_is_scikit_learns_and_that_of_the_formula():
     assert (found.numpy() == theirs.predict(z.double().numpy())).mean() > 0.995
     standard = ((z - z[:300].mean(0)) / z[:300].std(0)).double()
     w, b = torch.zeros(12, 5, dtype=torch.float64), torch.zeros(5, dtype=torch.float64)
-    optimizer = torch.optim.LBFGS(
-        [w.requires_grad_(), b.requires_grad_()], max_iter=500, line_search_fn="strong_wolfe"
-    )
+    optimizer = torch.optim.LBFGS([w.requires_grad_(), b.requires_grad_()], max_iter=500, line_search_fn="strong_wolfe")
 
     def objective() -> torch.Tensor:
         optimizer.zero_grad()
@@ -271,9 +264,7 @@ def test_class_accuracies_are_counts(net, task):
     said = torch.cat([logits(net, split).argmax(1) for split in (task.test, task.forget_test)])
     truth = torch.cat([task.test.labels, task.forget_test.labels])
     for c in range(4):
-        assert found.values[f"class_accuracy.{c}"] == pytest.approx(
-            float((said[truth == c] == c).double().mean())
-        )
+        assert found.values[f"class_accuracy.{c}"] == pytest.approx(float((said[truth == c] == c).double().mean()))
     assert found.values["FTA"] == found.values["class_accuracy.2"]
     assert found.values["class_accuracy.worst"] == min(found.values[f"class_accuracy.{c}"] for c in (0, 1, 3))
 

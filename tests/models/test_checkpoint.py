@@ -87,10 +87,7 @@ ARCHITECTURE = {"network": "resnet18", "classes": 4, "channels": 1, "width": 2, 
         (lambda p: rewrite(p, metadata='{"network": ' + "9" * 5000 + "}"), "damaged metadata"),
         (lambda p: rewrite(p, architecture=ARCHITECTURE, change=other_shape), "does not fit its network"),
         (lambda p: rewrite(p, architecture=ARCHITECTURE, change=lambda t: t.pop("head.bias")), "is missing"),
-        (
-            lambda p: rewrite(p, architecture=ARCHITECTURE, change=with_nan),
-            "NaN or infinite weights in head.bias",
-        ),
+        (lambda p: rewrite(p, architecture=ARCHITECTURE, change=with_nan), "NaN or infinite weights in head.bias"),
         (
             lambda p: rewrite(p, architecture=ARCHITECTURE, change=head_bias(1e300, torch.float64)),
             "NaN or infinite weights in head.bias",

@@ -61,8 +61,7 @@ def test_frozen_means_no_gradient_and_no_moving_statistics(net):
 
 
 @pytest.mark.parametrize(
-    "build",
-    [lambda: rs.models.resnet50(width=2), lambda: rs.models.vit(variant="tiny", image=8, patch=4)],
+    "build", [lambda: rs.models.resnet50(width=2), lambda: rs.models.vit(variant="tiny", image=8, patch=4)]
 )
 def test_reinitialise_forgets_every_weight_at_every_depth(build):
     model = build()

@@ -32,14 +32,7 @@ def test_parameter_counts_are_the_standard_ones(network, fields, count):
 
 def test_blocks_are_the_papers():
     assert rs.models.resnet18(width=1).block_names == ("stem", "layer1", "layer2", "layer3", "layer4")
-    assert rs.models.resnet50(width=1).block_names == (
-        "stem",
-        "layer1",
-        "layer2",
-        "layer3a",
-        "layer3b",
-        "layer4",
-    )
+    assert rs.models.resnet50(width=1).block_names == ("stem", "layer1", "layer2", "layer3a", "layer3b", "layer4")
     with torch.device("meta"):
         assert rs.models.vit().depth == 12
 
@@ -49,9 +42,7 @@ def test_blocks_are_the_papers():
 def test_any_width_and_channels(network, stem):
     model = rs.models.build(network, classes=7, channels=2, width=3, stem=stem)
     assert model(torch.randn(2, 2, 32, 32)).shape == (2, 7)
-    sides = [
-        z.shape[-1] for z in model.features(torch.randn(1, 2, 64, 64), range(1, model.depth + 1)).values()
-    ]
+    sides = [z.shape[-1] for z in model.features(torch.randn(1, 2, 64, 64), range(1, model.depth + 1)).values()]
     first = 64 if stem == "cifar" else 16
     assert sides[0] == first
     assert sides[-1] == first // 8

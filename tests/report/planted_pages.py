@@ -64,13 +64,7 @@ def audit_report(names=("boot", "cat", "shirt"), reference: bool = True, **more)
 
 
 def record(
-    label: str,
-    seed: int,
-    share: float,
-    seconds: float = 1.0,
-    tsne: bool = False,
-    points: int = 50,
-    epochs: int = 0,
+    label: str, seed: int, share: float, seconds: float = 1.0, tsne: bool = False, points: int = 50, epochs: int = 0
 ) -> Record:
     """A model that knows this share of what Original knows beyond Retrain."""
     rng = np.random.default_rng(0)
@@ -87,9 +81,7 @@ def record(
         }
     if epochs:
         way = np.linspace(1, 0, epochs + 1)[1:, None]
-        arrays["trajectory"] = (
-            np.array([1 - share, 0.99, 0.9]) * (1 - way) + np.array([0.05, 1.0, 0.92]) * way
-        )
+        arrays["trajectory"] = np.array([1 - share, 0.99, 0.9]) * (1 - way) + np.array([0.05, 1.0, 0.92]) * way
     values = {"H": 0.69} | {f"I{b}": float(terms[0, 0, i].astype(float).mean()) for i, b in enumerate((4, 5))}
     values |= {"accuracy4": 0.6, "accuracy5": 0.6}
     accuracy = {"UA": 1 - share, "RA": 0.99, "TA": 0.9 + 0.01 * share}
@@ -146,10 +138,7 @@ def control_reports(reports: list[AuditReport], names=HOSTILE) -> list[AuditRepo
         report.model_copy(
             update={
                 "about": report.about
-                | {
-                    "control": other.get(report.about["control"], report.about["control"]),
-                    "setting": names[0],
-                }
+                | {"control": other.get(report.about["control"], report.about["control"]), "setting": names[0]}
             }
         )
         for report in reports

@@ -20,11 +20,7 @@ def task(scenario: str = "class") -> TaskFacts:
 
 
 def made(digest: int = 0) -> Reading:
-    arrays = {
-        "digest": np.full(32, digest, np.uint8),
-        "linear": np.zeros(2, bool),
-        "weightless": np.zeros(2, bool),
-    }
+    arrays = {"digest": np.full(32, digest, np.uint8), "linear": np.zeros(2, bool), "weightless": np.zeros(2, bool)}
     arrays |= {"headless": np.array([False]), "own_code": np.array([0])}
     return Reading({"dead": 0.0, "inconsistency": 0.0}, arrays)
 
@@ -68,9 +64,7 @@ def test_a_reference_of_another_architecture_is_named():
 def test_another_structure_is_admitted_with_a_reason_alone():
     read = models()
     read["unlearned"]["structure"] = made(1)
-    (barred,), (admitted,) = (
-        find_caveats(read, task(), Rules(structure=why), None) for why in ("", "pruned to ship")
-    )
+    (barred,), (admitted,) = (find_caveats(read, task(), Rules(structure=why), None) for why in ("", "pruned to ship"))
     assert barred.bars
     assert not admitted.bars
     assert admitted.text == "Its structure is not Original's, allowed because: pruned to ship"
@@ -94,9 +88,7 @@ def test_a_reference_that_saw_forgotten_samples_is_named_by_its_own_margin(error
         read[role]["accuracy"] = Reading({"UA": 0.1, "RA": 0.97, "TA": 0.9})
     found = named(read, "random")
     assert [each.text for each in found if "as if it had seen them" in each.text] == (
-        [
-            "Reference 3 answers 8.0 points more of the forgotten samples than of test images, as if it had seen them"
-        ]
+        ["Reference 3 answers 8.0 points more of the forgotten samples than of test images, as if it had seen them"]
         if named_so
         else []
     )
@@ -128,7 +120,5 @@ def test_the_report_says_what_critics_read_of_labels_exchanged_at_random():
     report = audit_report()
     assert "exchanged at random" not in report.markdown()
     role, part = next(iter(report.curves.items()))
-    told = report.model_copy(
-        update={"curves": report.curves | {role: part.model_copy(update={"random": 0.0123})}}
-    )
+    told = report.model_copy(update={"curves": report.curves | {role: part.model_copy(update={"random": 0.0123})}})
     assert "exchanged at random, the same critics read at most 0.012 nats" in told.markdown()

@@ -19,9 +19,7 @@ PARTS = {
 def cases(text: str) -> dict[str, str]:
     """The outcome of each case by its name."""
     suite = ElementTree.fromstring(text).find("testsuite")
-    return {
-        case.get("name"): (next(iter(case)).tag if len(case) else "passed") for case in suite.iter("testcase")
-    }
+    return {case.get("name"): (next(iter(case)).tag if len(case) else "passed") for case in suite.iter("testcase")}
 
 
 @pytest.mark.parametrize(

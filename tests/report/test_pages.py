@@ -27,9 +27,7 @@ ORDER = (
 
 
 def test_an_audit_page_has_its_parts_in_order_and_is_small():
-    page = audit_page(
-        audit_report(), {role: record("m", 0, 1.0, tsne=True) for role in ("unlearned", "original")}
-    )
+    page = audit_page(audit_report(), {role: record("m", 0, 1.0, tsne=True) for role in ("unlearned", "original")})
     places = [page.index(f">{part}") for part in ORDER]
     assert places == sorted(places)
     assert len(page.encode()) < 1_500_000
@@ -37,9 +35,7 @@ def test_an_audit_page_has_its_parts_in_order_and_is_small():
 
 
 def test_pages_of_many_models_stay_small():
-    study = study_page(
-        study_records([f"Method {i}" for i in range(20)], seeds=5, tsne=True, points=2000, epochs=30)
-    )
+    study = study_page(study_records([f"Method {i}" for i in range(20)], seeds=5, tsne=True, points=2000, epochs=30))
     assert study.count("<use") > 22 * 200  # the pictures are there
     assert len(study.encode()) < 3_000_000
     roles = ("unlearned", "original", "reference", "reference2", "reference3", "reference4", "reference5")
@@ -85,9 +81,7 @@ def test_known_methods_stand_beside_an_audit_of_their_kind_alone():
 
 def of_classes() -> AuditReport:
     report = audit_report()
-    return report.model_copy(
-        update={"about": report.about | {"task": report.about["task"] | {"scenario": "class"}}}
-    )
+    return report.model_copy(update={"about": report.about | {"task": report.about["task"] | {"scenario": "class"}}})
 
 
 def test_the_same_numbers_give_the_same_page():
@@ -132,9 +126,7 @@ def test_hostile_names_are_text_everywhere():
 
 def test_the_page_of_saved_controls_is_written_by_a_command(tmp_path, capsys):
     shutil.copytree(
-        RECORDS / "controls",
-        tmp_path / "controls",
-        ignore=lambda _, names: [n for n in names if "seed1" in n],
+        RECORDS / "controls", tmp_path / "controls", ignore=lambda _, names: [n for n in names if "seed1" in n]
     )
     assert main(["export", str(tmp_path / "controls")]) == 0
     page = (tmp_path / "controls/report.html").read_text()
@@ -161,19 +153,14 @@ def test_reports_of_the_first_version_give_audit_pages():
     assert "It no longer says it but still knows it" in page
 
 
-@pytest.mark.parametrize(
-    ("knows", "answer"), [("within", "No, like a retrained model"), (None, "It is not clear")]
-)
+@pytest.mark.parametrize(("knows", "answer"), [("within", "No, like a retrained model"), (None, "It is not clear")])
 def test_the_findings_of_the_verdict_are_put_into_words(knows, answer):
     report = audit_report(findings={"says": "like", "knows": knows, "keeps": "kept"})
     assert [each.answer for each in facts(report)] == ["No, like a retrained model", answer, "Yes"]
 
 
 def test_the_first_card_answers_the_literal_question_first():
-    metrics = audit_report().metrics | {
-        "unlearned": {"UA": 1.0, "TA": 0.9},
-        "original": {"UA": 0.1, "TA": 0.9},
-    }
+    metrics = audit_report().metrics | {"unlearned": {"UA": 1.0, "TA": 0.9}, "original": {"UA": 0.1, "TA": 0.9}}
     found = audit_report(findings={"says": "unlike", "knows": "more", "keeps": "kept"}, metrics=metrics)
     assert facts(found)[0].answer == "No, but not like a retrained model"
     assert "0 % of the forgotten images" in facts(found)[0].numbers
@@ -202,13 +189,7 @@ def test_an_audit_page_leads_with_its_picture_the_cards_and_one_paragraph():
     page = audit_page(audit_report())
     places = [
         page.index(part)
-        for part in (
-            "<h1>SHALLOW",
-            "line-narrow",
-            'class="facts"',
-            "It no longer says it: IDI.",
-            "How sure, and",
-        )
+        for part in ("<h1>SHALLOW", "line-narrow", 'class="facts"', "It no longer says it: IDI.", "How sure, and")
     ]
     assert places == sorted(places)
     assert 'class="sign"' in page
@@ -231,9 +212,7 @@ def test_how_sure_is_one_clause_a_line():
     sentence = "A: b.\nHow sure: the interval is above; accuracy +2 points (95 % bound -0.3; limit -10).\nNot shown: c."
     text = audit_report(sentence=sentence).markdown()
     assert "- The interval is above.\n- Accuracy +2 points (95 % bound -0.3; limit -10).\n" in text
-    assert "<li>Accuracy +2 points (95 % bound -0.3; limit -10).</li>" in audit_page(
-        audit_report(sentence=sentence)
-    )
+    assert "<li>Accuracy +2 points (95 % bound -0.3; limit -10).</li>" in audit_page(audit_report(sentence=sentence))
 
 
 def test_pages_of_studies_and_controls_lead_to_single_audits(tmp_path):

@@ -18,8 +18,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="pages are tested in Chromium: apt-get install chromium"),
     pytest.mark.skipif(
-        importlib.util.find_spec("playwright") is None,
-        reason="playwright is missing: pip install residua[dev]",
+        importlib.util.find_spec("playwright") is None, reason="playwright is missing: pip install residua[dev]"
     ),
 ]
 RECORDS = Path(__file__).parents[2] / "records"
@@ -79,9 +78,7 @@ def opened(browser, folder):
             page.on("console", lambda said: heard.append(f"console: {said.text}"))
             page.on("pageerror", lambda error: heard.append(f"error: {error}"))
             page.on("dialog", lambda dialog: (heard.append("dialog"), dialog.dismiss()))
-            page.on(
-                "request", lambda asked: None if asked.url.startswith("file:") else heard.append(asked.url)
-            )
+            page.on("request", lambda asked: None if asked.url.startswith("file:") else heard.append(asked.url))
             page.goto((folder / f"{name}.html").as_uri())
             return page
 
@@ -213,9 +210,7 @@ def test_no_table_is_cut(opened, kind, width):
 
 
 def test_the_summary_of_an_audit_prints_on_one_page_with_a_block_to_sign(opened):
-    page = opened(
-        "audit", viewport={"width": 673, "height": 1000}
-    )  # A4 less its margins, at 96 pixels an inch
+    page = opened("audit", viewport={"width": 673, "height": 1000})  # A4 less its margins, at 96 pixels an inch
     page.emulate_media(media="print")
     assert page.locator(".sign").is_visible()
     box = page.locator(".summary").bounding_box()
@@ -229,9 +224,7 @@ def test_long_commands_of_the_documentation_are_not_clipped(browser, width):
     style = (Path(__file__).parents[2] / "docs/static/site.css").read_text("utf-8")
     command = "residua audit --original original.safetensors --data fashion-sample --forget class:6 " * 4
     page = browser.new_page(viewport={"width": width, "height": 400})
-    clipped = (
-        "() => (({scrollWidth, clientWidth}) => scrollWidth > clientWidth + 1)(document.querySelector('pre'))"
-    )
+    clipped = "() => (({scrollWidth, clientWidth}) => scrollWidth > clientWidth + 1)(document.querySelector('pre'))"
     found = []
     for rules in ("", style):
         page.set_content(

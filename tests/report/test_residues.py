@@ -27,16 +27,6 @@ def test_residues_are_planted_in_units_of_the_tolerance():
     reports.append(further(0.0, 0.1, findings=Findings("unlike", "within", "kept")))
     table = residue_table([*reports, further(0.0, 0.1, about={"control": "HD", "seed": 0, "setting": "s"})])
     # With half of it, 0.125: 0.125 and -0.075 are left within; with all of it -0.2 reads 0.05; with twice, 0.3.
-    assert [row[:3] for row in table.rows] == [
-        ("0", "3", "7"),
-        ("0.5", "2", "7"),
-        ("1", "1", "7"),
-        ("2", "0", "7"),
-    ]
-    assert [row[3:] for row in table.rows] == [
-        ("", ""),
-        ("", ""),
-        ("at most 5 %", "MISSED"),
-        ("at most 5 %", "met"),
-    ]
+    assert [row[:3] for row in table.rows] == [("0", "3", "7"), ("0.5", "2", "7"), ("1", "1", "7"), ("2", "0", "7")]
+    assert [row[3:] for row in table.rows] == [("", ""), ("", ""), ("at most 5 %", "MISSED"), ("at most 5 %", "met")]
     assert residue_table([]) is None

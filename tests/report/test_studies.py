@@ -31,9 +31,7 @@ def test_the_nearest_is_marked_and_so_is_what_cannot_be_distinguished_from_it():
         "GA": (0.860, 0.860),
     }
     records = [
-        record(label, seed, ta, seconds={"RTE": 2.0})
-        for label, both in values.items()
-        for seed, ta in enumerate(both)
+        record(label, seed, ta, seconds={"RTE": 2.0}) for label, both in values.items() for seed, ta in enumerate(both)
     ]
     (table,) = study_tables(records)
     column = table.columns.index("TA %")
@@ -71,14 +69,7 @@ def test_a_metric_that_was_measured_and_has_no_value_is_named_in_its_cell():
 
 def test_the_interval_of_a_cell_is_in_the_unit_of_its_value():
     rows = [
-        {
-            "recovery": 0.6,
-            "recovery.low": 0.512,
-            "recovery.high": 0.688,
-            "IDI": 0.5,
-            "IDI.low": 0.4,
-            "IDI.high": 0.6,
-        }
+        {"recovery": 0.6, "recovery.low": 0.512, "recovery.high": 0.688, "IDI": 0.5, "IDI.low": 0.4, "IDI.high": 0.6}
     ]
     assert method_cell(rows, [60.0], "recovery", 1) == "60.0 (51.2 to 68.8)"
     assert method_cell(rows, [0.5], "IDI", 2) == "0.50 (0.40 to 0.60)"

@@ -10,19 +10,13 @@ from residua.report.methods import accuracy_table, study_tables
 from residua.report.table import Table, setting_line
 
 
-def record(
-    label: str = "Original", *, readings=(0.0, 1.0, 0.5), network=None, forgotten=(6,), n=600, **fields
-):
+def record(label: str = "Original", *, readings=(0.0, 1.0, 0.5), network=None, forgotten=(6,), n=600, **fields):
     return rs.Record(
         name=label.lower(),
         setting={
             "scale": "tiny",
             "network": network or {"network": "resnet18", "width": 8, "classes": 10},
-            "task": {
-                "dataset": "fashion-sample",
-                "forgotten_classes": list(forgotten),
-                "splits": {"forget": {"n": n}},
-            },
+            "task": {"dataset": "fashion-sample", "forgotten_classes": list(forgotten), "splits": {"forget": {"n": n}}},
         },
         method={"label": label},
         seeds={"training": 3},
@@ -71,14 +65,8 @@ VIT = {"network": "vit", "variant": "tiny", "patch": 4}
     [
         ({}, "fashion-sample, resnet18 (width 8), class 6 forgotten, tiny scale, seed 3"),
         ({"forgotten": (0,)}, "fashion-sample, resnet18 (width 8), class 0 forgotten, tiny scale, seed 3"),
-        (
-            {"forgotten": (1, 5)},
-            "fashion-sample, resnet18 (width 8), classes 1, 5 forgotten, tiny scale, seed 3",
-        ),
-        (
-            {"forgotten": (), "n": 250},
-            "fashion-sample, resnet18 (width 8), 250 samples forgotten, tiny scale, seed 3",
-        ),
+        ({"forgotten": (1, 5)}, "fashion-sample, resnet18 (width 8), classes 1, 5 forgotten, tiny scale, seed 3"),
+        ({"forgotten": (), "n": 250}, "fashion-sample, resnet18 (width 8), 250 samples forgotten, tiny scale, seed 3"),
         (
             {"network": {"adopted": "own.Net", "classes": 10}},
             "fashion-sample, own.Net, class 6 forgotten, tiny scale, seed 3",
@@ -122,14 +110,7 @@ def test_latex_has_a_label_its_legend_and_minus_signs():
 
 def test_one_model_has_the_interval_of_its_idi_and_an_own_method_is_marked():
     rows = [
-        {
-            "method": label,
-            "seed": 0,
-            "IDI": value,
-            "IDI.low": value - 0.1,
-            "IDI.high": value + 0.1,
-            "E-MIA": None,
-        }
+        {"method": label, "seed": 0, "IDI": value, "IDI.low": value - 0.1, "IDI.high": value + 0.1, "E-MIA": None}
         for label, value in (("Original", 1.0), ("Retrain", 0.0), ("Dim", 0.5))
     ]
     records = [record(row["method"]) for row in rows]
@@ -143,8 +124,7 @@ def test_one_model_has_the_interval_of_its_idi_and_an_own_method_is_marked():
 
 def test_processor_time_stands_beside_run_time():
     made = [
-        record(label, seconds={"RTE": 99.5, "RTE.cpu": 20.0, "RTE.load": 7.25})
-        for label in ("Original", "Retrain")
+        record(label, seconds={"RTE": 99.5, "RTE.cpu": 20.0, "RTE.load": 7.25}) for label in ("Original", "Retrain")
     ]
     (table,) = study_tables(made)
     found = dict(zip(table.columns, table.rows[1], strict=True))

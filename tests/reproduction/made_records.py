@@ -39,18 +39,9 @@ def make_record(label: str, seed: int = 0, *, scale: str = "small", dataset: str
     values = {"H": 0.6}
     for row, block in enumerate(blocks):
         level = float(terms[0, 0, row].mean())
-        values |= {
-            f"I{block}": level,
-            f"I{block}_low": level,
-            f"I{block}_high": level,
-            f"accuracy{block}": 0.9,
-        }
+        values |= {f"I{block}": level, f"I{block}_low": level, f"I{block}_high": level, f"accuracy{block}": 0.9}
     splits = {name: SplitFacts(n=n) for name, n in (("forget", 200), ("retain", 200), ("test", 100))}
-    about = {
-        "measure": {"ratio": ratio, "protocol": "held-out"},
-        "data": "d",
-        "families": ["stack", "linear"],
-    }
+    about = {"measure": {"ratio": ratio, "protocol": "held-out"}, "data": "d", "families": ["stack", "linear"]}
     prefix = "" if ratio == "all" else f"ratio-{ratio.replace(':', '-').replace('%', '')}-"
     return Record(
         name=f"{prefix}{'draw' if draw else 'seed'}{seed}-{label.lower().replace(' ', '-').replace('+', 'plus')}",

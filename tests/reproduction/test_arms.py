@@ -27,12 +27,7 @@ def made(label, fields=None, kept=None, ua=1.0, ta=0.87, turned=0.0, scale="gaug
     method = record.method.model_copy(update={"fields": fields or {}})
     measures = record.measures | {"weights": MeasureFacts(label="weights")}
     return record.model_copy(
-        update={
-            "method": method,
-            "measures": measures,
-            "readings": readings,
-            "arrays": record.arrays | arrays,
-        }
+        update={"method": method, "measures": measures, "readings": readings, "arrays": record.arrays | arrays}
     )
 
 
@@ -42,8 +37,7 @@ def gauge(rl=((1, 0.2, 0.87), (0.5, 0.9995, 0.865), (0.1, 1.0, 0.866), (0.05, 1.
         fields = {"factor": factor, "method": {}}
         rows.append(made(f"RL x {factor:g}", fields, kept=0.8, ua=ua, ta=ta, turned=1 / factor))
     rows += [
-        made(f"SCRUB x {f:g}", {"factor": f, "method": {}}, kept=k, turned=2 / f)
-        for f, k in ((1, 0.9), (0.1, 0.1))
+        made(f"SCRUB x {f:g}", {"factor": f, "method": {}}, kept=k, turned=2 / f) for f, k in ((1, 0.9), (0.1, 0.1))
     ]
     return rows
 

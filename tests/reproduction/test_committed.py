@@ -39,13 +39,7 @@ def first(stripes, stripes_training, tmp_path_factory):
     """A finished study with its folder, and the folder that its cells were kept in."""
     out = tmp_path_factory.mktemp("first")
     made = study(stripes, dataclasses.replace(stripes_training, epochs=1), MEASURES, compact=True)
-    return (
-        made,
-        made.run(out / "study"),
-        out / "study",
-        out / "kept",
-        committed.keep(out / "study", out / "kept"),
-    )
+    return (made, made.run(out / "study"), out / "study", out / "kept", committed.keep(out / "study", out / "kept"))
 
 
 def test_a_kept_study_is_finished_in_another_folder_with_the_same_records(first, tmp_path):
@@ -71,9 +65,7 @@ def test_a_measure_that_is_missing_is_taken_of_a_model_made_again(first, stripes
     again = more.run(tmp_path)
     assert again.failures == {}
     assert again.computed == 4, "three readings and the method's model; Original and Retrain have theirs"
-    assert [record.readings["mia"] for record in again.records] == [
-        record.readings["mia"] for record in done.records
-    ]
+    assert [record.readings["mia"] for record in again.records] == [record.readings["mia"] for record in done.records]
 
 
 def test_another_training_finds_nothing_of_it(first, stripes, stripes_training, tmp_path):
@@ -82,9 +74,7 @@ def test_another_training_finds_nothing_of_it(first, stripes, stripes_training, 
     assert other.run(tmp_path).computed == len(other.cells)
 
 
-def test_too_many_bytes_are_refused_and_nothing_is_nothing_to_keep(
-    stripes, stripes_training, tmp_path, monkeypatch
-):
+def test_too_many_bytes_are_refused_and_nothing_is_nothing_to_keep(stripes, stripes_training, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="no finished Original or Retrain"):
         committed.keep(tmp_path, tmp_path / "kept")
     study(stripes, dataclasses.replace(stripes_training, epochs=1)).run(tmp_path / "first")

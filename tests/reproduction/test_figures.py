@@ -38,9 +38,7 @@ def index():
     for label in KEPT:
         several = make_record(label)
         task = several.setting.task.model_copy(update={"forgotten_classes": [4, 5], "sha256": "two"})
-        body = several.model_dump() | {
-            "setting": several.setting.model_copy(update={"task": task}).model_dump()
-        }
+        body = several.model_dump() | {"setting": several.setting.model_copy(update={"task": task}).model_dump()}
         made.append(Record(**body | {"arrays": several.arrays}))
     return indexed(made)
 
@@ -71,9 +69,7 @@ def test_the_same_records_give_the_same_drawing_in_every_format(index, tmp_path)
 
 def test_ids_are_those_of_the_table(index):
     curves = {
-        (r.setting, r.method): r
-        for r in reproduce("mutual_information_curves", index).rows
-        if r.quantity == "IDI"
+        (r.setting, r.method): r for r in reproduce("mutual_information_curves", index).rows if r.quantity == "IDI"
     }
     row = curves["CIFAR-10, ResNet-18, 1 class forgotten", "RL"]
     assert row.paper == 0.83
@@ -107,17 +103,13 @@ def test_u_lira_is_in_the_figure_with_its_own_scale(tmp_path):
     assert (found["HD"].ours, found["HD"].scale) == (0.58, "tiny")
     assert found["RL"].ours is found["GA"].ours is None, "scales are not mixed"
     assert "(tiny scale)" in save(made.spec, made.panels, tmp_path / "f.svg").read_text(encoding="utf-8")
-    (own,) = reproduce(
-        "fig:exp__hd_rte_ta_larger", indexed([*models, *elsewhere, attacked("FT", 0.7, "small")])
-    ).panels
+    (own,) = reproduce("fig:exp__hd_rte_ta_larger", indexed([*models, *elsewhere, attacked("FT", 0.7, "small")])).panels
     assert (own.value("FT", "U-LiRA").ours, own.value("HD", "U-LiRA").ours) == (0.7, None)
 
 
 def test_metrics_are_drawn_from_the_scale_that_has_most_of_them():
     """Not from a larger one of which accuracies alone were measured."""
-    whole, verbatim = (
-        [make_record(label, scale=scale) for label in KEPT] for scale in ("small", "small-verbatim")
-    )
+    whole, verbatim = ([make_record(label, scale=scale) for label in KEPT] for scale in ("small", "small-verbatim"))
     bare = [record.model_copy(update={"seconds": {}}) for record in whole]
     for larger, scale in ((bare, "small-verbatim"), (whole, "small")):
         (panel,) = reproduce("fig:exp__hd_rte_ta", indexed([*larger, *verbatim])).panels

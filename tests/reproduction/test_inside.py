@@ -6,16 +6,7 @@ import pytest
 import torch
 
 import residua as rs
-from reproduction.inside import (
-    HONEST,
-    TREATMENTS,
-    after,
-    inside_table,
-    knows,
-    one_line,
-    studies,
-    tribunal_table,
-)
+from reproduction.inside import HONEST, TREATMENTS, after, inside_table, knows, one_line, studies, tribunal_table
 from reproduction.treated import Treated
 from residua.compare import Findings, Rules
 from residua.compare.information import IDI
@@ -94,10 +85,7 @@ def pool(good: float, blind: float, rounded: float) -> list[AuditReport]:
     for seed in (0, 1):
         made += [audit("Original", seed, 1, 1), audit("HD", seed, good, blind)]
         made += [audit(f"{HONEST}{n}", seed, 0.1 * n, 0.1 * n) for n in range(4)]
-        made += [
-            audit(f"{label}, 4 bits", seed, share, share)
-            for label, share in (("Original", 1), ("Retrain", 0))
-        ]
+        made += [audit(f"{label}, 4 bits", seed, share, share) for label, share in (("Original", 1), ("Retrain", 0))]
         made += [audit(f"{HONEST}{n}, 4 bits", seed, 0.1 * n, 0.1 * n) for n in range(4)]
         made += [audit("HD, 4 bits", seed, rounded, blind)]
     return made
@@ -117,11 +105,7 @@ def test_a_metric_that_separates_has_auc_one_and_a_blind_one_is_named_with_what_
 
 def test_treated_models_are_compared_with_treated_ends():
     found = after(pool(0.9, 0.0, 0.15), "4 bits")
-    assert {report.about["control"] for report in found} == {
-        "Original",
-        "HD",
-        *(f"{HONEST}{n}" for n in range(4)),
-    }
+    assert {report.about["control"] for report in found} == {"Original", "HD", *(f"{HONEST}{n}" for n in range(4))}
     hd = next(r for r in found if r.about["control"] == "HD" and r.about["seed"] == 1)
     assert hd.metrics["reference"]["recovery"] == 10
     assert hd.metrics["original"]["recovery"] == 6
@@ -142,9 +126,7 @@ def test_the_table_of_methods_has_the_references_first_and_then_the_least_idi():
     cells = dict(zip(table.columns, table.rows[2], strict=True))
     assert cells["IDI"] == "1.00 (0.90 to 1.10)"
     assert cells["Verdicts"] == "SHALLOW 1"
-    assert (
-        one_line("inside", reports) == "of 2 methods 1 have a mean IDI below 0.5 (COLA); verdicts: SHALLOW 2."
-    )
+    assert one_line("inside", reports) == "of 2 methods 1 have a mean IDI below 0.5 (COLA); verdicts: SHALLOW 2."
 
 
 def test_records_without_either_kind_are_refused():

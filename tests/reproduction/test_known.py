@@ -27,6 +27,4 @@ def test_known_methods_are_those_of_the_tables(known, tables):
 
 
 def test_random_is_that_of_the_table():
-    assert CLASS.random in [
-        n.mean for n in numbers_of("main_white") if n.method == "Random" and n.quantity == "IDI"
-    ]
+    assert CLASS.random in [n.mean for n in numbers_of("main_white") if n.method == "Random" and n.quantity == "IDI"]

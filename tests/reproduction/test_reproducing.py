@@ -65,15 +65,11 @@ def test_ours_is_the_idi_of_the_records(index):
 
 
 def test_what_differs_is_said(index):
-    (part,) = [
-        p for p in reproduce("single_class_cifar10", index).parts if p.setting == "CIFAR-10 - ResNet-18"
-    ]
+    (part,) = [p for p in reproduce("single_class_cifar10", index).parts if p.setting == "CIFAR-10 - ResNet-18"]
     text = " ".join(part.differs)
     for words in ("JPEG copy", "width 16", "22 epochs", "2 Originals", "2 Retrains", "unseen data"):
         assert words in text
-    (part,) = [
-        p for p in reproduce("single_class_cifar100", index).parts if p.setting == "CIFAR-100 - ResNet-18"
-    ]
+    (part,) = [p for p in reproduce("single_class_cifar100", index).parts if p.setting == "CIFAR-100 - ResNet-18"]
     assert "cifar10-jpeg stands in for CIFAR-100" in " ".join(part.differs)
 
 
@@ -85,9 +81,7 @@ def test_where_nothing_is_there_a_command_is_named_and_nothing_is_made_up(index)
     assert vit.commands == ("residua study run tiny --network vit --seeds 3 --out runs/",)
     none = reproduce("single_class_cifar10", index, "full")
     assert not any(part.there for part in none.parts)
-    assert none.parts[0].commands == (
-        "residua study run paper-cifar10-resnet18 --data cifar10:DIR --out runs/",
-    )
+    assert none.parts[0].commands == ("residua study run paper-cifar10-resnet18 --data cifar10:DIR --out runs/",)
 
 
 def test_a_network_is_never_taken_for_another(index):
@@ -208,9 +202,7 @@ def test_rank_correlation():
 def test_a_cell_does_not_break_the_table_it_stands_in(index):
     for label in table_labels():
         for part in reproduce(label, index).parts:
-            lines = [
-                line for line in shown(part, spread=True).markdown().splitlines() if line.startswith("|")
-            ]
+            lines = [line for line in shown(part, spread=True).markdown().splitlines() if line.startswith("|")]
             assert len({line.count("|") for line in lines}) == 1, label
 
 
@@ -295,9 +287,7 @@ def test_json_csv_and_latex_on_the_command_line(records, capsys):
         (["fig:exp__ratio", "--out", "x.svg"], "python -m reproduction run small-curves"),
     ],
 )
-def test_bad_input_is_one_sentence_and_writes_nothing(
-    words, sentence, records, tmp_path, monkeypatch, capsys
-):
+def test_bad_input_is_one_sentence_and_writes_nothing(words, sentence, records, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     where = [] if "--records" in words else ["--records", str(records)]
     assert main([*words, *where]) == 3

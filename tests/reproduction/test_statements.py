@@ -25,9 +25,7 @@ def named(found: dict[str, str], word: str) -> str:
 def every(**changed: float):
     kept = KEPT | {name.replace("_", "-"): value for name, value in changed.items()}
     # As in the paper, EU-10 loses more than two points of TA.
-    return [
-        make_record(label, kept=value, ta=0.84 if label == "EU-10" else 0.87) for label, value in kept.items()
-    ]
+    return [make_record(label, kept=value, ta=0.84 if label == "EU-10" else 0.87) for label, value in kept.items()]
 
 
 def test_records_like_the_papers_bear_out_all_that_it_says():

@@ -27,9 +27,7 @@ EVERY = BUILT_IN | studies
 
 
 def as_cifar10(stripes, monkeypatch):
-    monkeypatch.setattr(
-        presets, "open_dataset", lambda words: dataclasses.replace(stripes, name="cifar10-jpeg")
-    )
+    monkeypatch.setattr(presets, "open_dataset", lambda words: dataclasses.replace(stripes, name="cifar10-jpeg"))
 
 
 @pytest.mark.parametrize(("forget", "scenario"), [("class:2", "class"), ("samples:5", "random")])
@@ -77,9 +75,7 @@ def fields_of(method):
     return {field.name: getattr(method, field.name) for field in dataclasses.fields(method)}
 
 
-def test_other_trainings_leave_the_methods_as_they_were_but_for_one_augmentation_in_every_phase(
-    stripes, monkeypatch
-):
+def test_other_trainings_leave_the_methods_as_they_were_but_for_one_augmentation_in_every_phase(stripes, monkeypatch):
     as_cifar10(stripes, monkeypatch)
     pairs = {"small-memorised": "small-tuned", "small-converged": "small-verbatim"}
     trainings = {"small-memorised": SMALL_MEMORISED, "small-converged": SMALL_CONVERGED}
@@ -109,9 +105,7 @@ def test_a_gauged_study_is_the_converged_one_from_smaller_weights(stripes, monke
     kept = {label for label, method in made.items() if not hasattr(method, "factor")}
     assert kept == {"Original", "Retrain", "Retrain 2", "Random", "HD"}
     assert all(made[label] == plain[label] for label in kept)
-    assert all(
-        (made[label].factor, made[label].method) == (0.1, plain[label]) for label in made.keys() - kept
-    )
+    assert all((made[label].factor, made[label].method) == (0.1, plain[label]) for label in made.keys() - kept)
 
 
 def test_the_gauge_has_the_papers_settings_and_the_dose_our_own_times_a_factor():
@@ -200,10 +194,7 @@ def test_settings_that_were_searched_for_classes_are_not_given_to_samples(stripe
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
-    [
-        ("nobody --out x", "has no study 'nobody'; choose one of tiny-curves"),
-        ("small-memorised --out x", "needs data"),
-    ],
+    [("nobody --out x", "has no study 'nobody'; choose one of tiny-curves"), ("small-memorised --out x", "needs data")],
 )
 def test_a_study_is_run_by_its_name(words, sentence, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

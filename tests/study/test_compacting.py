@@ -26,12 +26,7 @@ def records(stripes, stripes_training, tmp_path_factory):
         networks={"resnet18": {"network": "resnet18", "width": 4, "channels": 1, "classes": 4}},
         pretraining=stripes_training,
         methods=[Original(), Retrain(stripes_training), Row("HD", HeadDistillation(epochs=1, crop=0))],
-        measures=[
-            InformationCurve(last=1),
-            ForgetOutputs(),
-            Membership(),
-            Representation(),
-        ],
+        measures=[InformationCurve(last=1), ForgetOutputs(), Membership(), Representation()],
     )
     return {
         compact: {
@@ -80,9 +75,7 @@ def test_what_is_left_out_is_what_no_table_reads(records):
     )
     terms = small["information.terms"][0].astype(float)
     assert np.abs(terms - whole["information.terms"][0].astype(float)).max() <= 1 / STEPS
-    assert len(np.unique(np.round((terms[0, 0] - terms[0, 0, 0]) * STEPS, 2) % 1)) <= 2, (
-        "few values, small files"
-    )
+    assert len(np.unique(np.round((terms[0, 0] - terms[0, 0, 0]) * STEPS, 2) % 1)) <= 2, "few values, small files"
 
 
 def test_outputs_of_many_samples_are_thinned_evenly():

@@ -216,9 +216,7 @@ def without_the_rights_of_root() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="capabilities")
-def test_a_read_only_folder_ends_the_run_with_one_sentence_and_it_goes_on_later(
-    script, undisturbed, tmp_path
-):
+def test_a_read_only_folder_ends_the_run_with_one_sentence_and_it_goes_on_later(script, undisturbed, tmp_path):
     out = tmp_path / "out"
     out.mkdir(mode=0o555)
     run = start(script, out, jobs=1, preexec_fn=without_the_rights_of_root)

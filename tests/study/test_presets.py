@@ -21,9 +21,7 @@ RECORDS = Path(__file__).parents[2] / "records"
 
 def test_the_paper_has_a_study_for_each_data_set_and_network_of_its_tables(stripes, monkeypatch):
     named = {(p.scenario, p.dataset, p.network): p for p in BUILT_IN.values() if p.scale == "full"}
-    assert named.keys() == {
-        (s, d, n) for s, sets in UNLEARNING.items() for d, nets in sets.items() for n in nets
-    }
+    assert named.keys() == {(s, d, n) for s, sets in UNLEARNING.items() for d, nets in sets.items() for n in nets}
     assert BUILT_IN["paper-cifar10-resnet18"].scenario == "class"
     assert BUILT_IN["paper-cifar10-resnet18-random"].scenario == "random"
     for (scenario, dataset, network), preset in named.items():
@@ -50,11 +48,7 @@ def test_the_paper_has_a_study_for_each_data_set_and_network_of_its_tables(strip
         ("small", {}, "needs data; give --data cifar10:DIR"),
         ("paper-imagenet-resnet50", {"data": "x"}, "does not know what to forget; give --forget"),
         ("paper-cifar10-resnet18", {"data": "x", "network": "vit"}, "is one of resnet18, not of vit"),
-        (
-            "paper-cifar10-resnet18",
-            {"data": "x", "forget": "samples:5"},
-            "forgets by class in cifar10, but this",
-        ),
+        ("paper-cifar10-resnet18", {"data": "x", "forget": "samples:5"}, "forgets by class in cifar10, but this"),
         ("tiny", {"network": "lenet"}, "network 'lenet' is unknown; choose one of resnet18"),
     ],
 )
@@ -92,9 +86,7 @@ def test_the_tiny_vit_is_one_that_two_cores_can_train():
 
 
 def as_cifar10(stripes, monkeypatch):
-    monkeypatch.setattr(
-        presets, "open_dataset", lambda words: dataclasses.replace(stripes, name="cifar10-jpeg")
-    )
+    monkeypatch.setattr(presets, "open_dataset", lambda words: dataclasses.replace(stripes, name="cifar10-jpeg"))
 
 
 def test_small_studies_have_three_references_with_seeds_of_their_own(stripes, monkeypatch):
@@ -152,9 +144,7 @@ def test_controls_find_the_curves_of_a_small_study(stripes, monkeypatch):
 
     def curves(of) -> dict:
         return {
-            (row.label, row.made.seed): next(
-                c.measure for c in row.measurements if c.name.endswith("information")
-            )
+            (row.label, row.made.seed): next(c.measure for c in row.measurements if c.name.endswith("information"))
             for row in of.rows
         }
 

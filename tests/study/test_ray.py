@@ -113,10 +113,7 @@ class FakeRay:
 
 
 def test_a_lost_cluster_stops_the_run_and_is_no_failed_cell():
-    for ray in (
-        FakeRay(1, Exceptions.LocalRayletDiedError("gone")),
-        FakeRay(0, Exceptions.NodeDiedError("gone")),
-    ):
+    for ray in (FakeRay(1, Exceptions.LocalRayletDiedError("gone")), FakeRay(0, Exceptions.NodeDiedError("gone"))):
         cluster = RayExecutor(ray, {})
         cluster.give(Job("one", int, ("3",)))
         with pytest.raises(ClusterLost, match="the same command resumes"):
@@ -144,9 +141,7 @@ def nodes():
     address = f"127.0.0.1:{port}"
     place = tempfile.mkdtemp(prefix="ray")  # Ray's sockets need a short path
     common = ["--num-cpus", "1", "--object-store-memory", str(100 * 2**20), "--block"]
-    head = ray_start(
-        "--head", "--port", str(port), "--temp-dir", place, "--include-dashboard", "false", *common
-    )
+    head = ray_start("--head", "--port", str(port), "--temp-dir", place, "--include-dashboard", "false", *common)
     started = [head]
     try:
         wait_for(lambda: answers(port), "the head does not answer")

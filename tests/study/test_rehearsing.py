@@ -29,10 +29,7 @@ def made_up(preset: Preset) -> rs.ForgetTask:
     classes = {"cifar100": 100, "imagenet": IMAGENET}.get(preset.dataset, 10)
     n = 30 * classes
     random = np.random.default_rng(0)
-    halves = [
-        (random.integers(0, 256, (n, 3, side, side), dtype=np.uint8), np.arange(n) % classes)
-        for _ in range(2)
-    ]
+    halves = [(random.integers(0, 256, (n, 3, side, side), dtype=np.uint8), np.arange(n) % classes) for _ in range(2)]
     size = 224 if preset.network == "vit" else None
     data = rs.data.arrays(*halves[0], *halves[1], name=preset.dataset, size=size)
     if preset.scenario == "random":
@@ -63,9 +60,7 @@ def study_of(preset: Preset, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("preset", PAPERS)
-def test_the_sizes_of_every_study_of_the_paper_are_known_before_anything_is_trained(
-    preset, monkeypatch, tmp_path
-):
+def test_the_sizes_of_every_study_of_the_paper_are_known_before_anything_is_trained(preset, monkeypatch, tmp_path):
     monkeypatch.setattr(rs.Pretraining, "__call__", lambda *_: pytest.fail("something was trained"))
     (found,) = rehearsing.sizes(study_of(preset, monkeypatch, tmp_path))
     least = {"resnet18": 11e6, "resnet50": 23e6, "vit": 85e6}[preset.network]
@@ -88,9 +83,7 @@ def test_bytes_of_an_image_are_what_autograd_keeps():
             return torch.exp(x).sigmoid()  # each keeps its output
 
     blocks = [torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 16), Twice())]
-    model = rs.Classifier(blocks, torch.nn.Linear(16, 3), pool=torch.nn.Identity(), architecture={}).to(
-        "meta"
-    )
+    model = rs.Classifier(blocks, torch.nn.Linear(16, 3), pool=torch.nn.Identity(), architecture={}).to("meta")
     found = rehearsing._saved_bytes(model, torch.empty(2, 1, 4, 4, device="meta"), 3) / 2
     assert 3 * 16 * 4 <= found <= 3 * 16 * 4 + 40  # and the image, log-probabilities and a label
 

@@ -47,11 +47,7 @@ def test_quick_cells_are_not_taken_for_as_slow_as_the_trainings_that_come_first(
 
 
 def test_a_method_that_was_never_run_costs_what_its_epochs_cost_others():
-    training, retrain, quick = (
-        Stub("train", cost=FIRST + 10),
-        Stub("unlearn", "Retrain", 20),
-        Stub("unlearn", "GA"),
-    )
+    training, retrain, quick = (Stub("train", cost=FIRST + 10), Stub("unlearn", "Retrain", 20), Stub("unlearn", "GA"))
     reading = Stub("measure", "accuracy", 20)
     remaining = Remaining([training, retrain, quick, reading])
     remaining.done(training, 30.0)
@@ -89,8 +85,7 @@ def test_what_a_store_remembers_is_used_until_something_was_made():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "unknown", "words"),
-    [(0.0, 5, ""), (300.0, 0, "about 5.0 m"), (300.0, 5, "at least 5.0 m")],
+    ("seconds", "unknown", "words"), [(0.0, 5, ""), (300.0, 0, "about 5.0 m"), (300.0, 5, "at least 5.0 m")]
 )
 def test_words_say_whether_all_is_known(seconds, unknown, words):
     assert time_left(seconds, unknown) == words

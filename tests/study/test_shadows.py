@@ -207,9 +207,7 @@ def test_scores_are_log_odds_finite_where_probabilities_are_not():
     y = torch.tensor([1, 0])
     p = torch.softmax(z.double(), 1)[torch.arange(2), y]
     assert scores(z, y) == pytest.approx((p.log() - (1 - p).log()).numpy(), abs=1e-12)
-    extreme = scores(
-        torch.tensor([[1e4, -1e4, -1e4], [1e4, -1e4, 0.0], [0.0, 0.0, 0.0]]), torch.tensor([0, 1, 2])
-    )
+    extreme = scores(torch.tensor([[1e4, -1e4, -1e4], [1e4, -1e4, 0.0], [0.0, 0.0, 0.0]]), torch.tensor([0, 1, 2]))
     assert extreme == pytest.approx([2e4 - np.log(2), -2e4, -np.log(2)])
 
 

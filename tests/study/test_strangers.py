@@ -256,9 +256,7 @@ def test_check_reads_every_file_and_finds_a_flipped_bit_in_each(small, tmp_path,
     assert not (tmp_path / "out/keys.json").exists()
 
 
-def test_a_run_in_which_nothing_was_finished_names_the_failures_and_needs_no_page(
-    small, tmp_path, monkeypatch, capsys
-):
+def test_a_run_in_which_nothing_was_finished_names_the_failures_and_needs_no_page(small, tmp_path, monkeypatch, capsys):
     def lost(*words, **more):
         raise InputError("no luck; try again")
 

@@ -44,22 +44,13 @@ NETWORK = {"network": "resnet18", "classes": 4, "channels": 1, "width": 1, "stem
 @pytest.fixture
 def study(stripes, stripes_training) -> Study:
     quick = dataclasses.replace(stripes_training, epochs=1)
-    part = dataclasses.replace(
-        stripes, train=stripes.train.subset(range(160)), test=stripes.test.subset(range(80))
-    )
+    part = dataclasses.replace(stripes, train=stripes.train.subset(range(160)), test=stripes.test.subset(range(80)))
     hd = HeadDistillation(epochs=1, crop=0, flip=False, batch=32)
     return Study(
         tasks={"stripes": rs.forget_classes(part, 2)},
         networks={"resnet18": NETWORK},
         pretraining=quick,
-        methods=[
-            Original(),
-            Retrain(quick),
-            Row("Again", Retrain(quick), draw=1),
-            hd,
-            Random(),
-            LogitMasking(),
-        ],
+        methods=[Original(), Retrain(quick), Row("Again", Retrain(quick), draw=1), hd, Random(), LogitMasking()],
         measures=[Accuracy(), InformationCurve(last=1)],
     )
 
@@ -129,9 +120,7 @@ def test_a_new_metric_computes_that_metric_and_a_changed_field_that_method(study
 
 
 def test_trajectories_are_read_on_the_way_and_change_no_model(study, tmp_path):
-    plain = dataclasses.replace(
-        study, measures=[Accuracy()], methods=[Original(), FineTune(epochs=2, batch=32)]
-    )
+    plain = dataclasses.replace(study, measures=[Accuracy()], methods=[Original(), FineTune(epochs=2, batch=32)])
     followed = dataclasses.replace(plain, trajectories=True)
     before, after = (each.run(tmp_path / "out").records for each in (plain, followed))
     assert [record.method.weights for record in before] == [record.method.weights for record in after]
@@ -144,12 +133,8 @@ def test_trajectories_are_read_on_the_way_and_change_no_model(study, tmp_path):
 
 def test_one_original_serves_every_task_of_its_data(study, stripes, tmp_path):
     (task,) = study.tasks.values()
-    other = rs.forget_classes(
-        dataclasses.replace(stripes, train=task.train, test=stripes.test.subset(range(80))), 1
-    )
-    two = dataclasses.replace(
-        study, tasks={"two": task, "one": other}, methods=[Original()], measures=[Accuracy()]
-    )
+    other = rs.forget_classes(dataclasses.replace(stripes, train=task.train, test=stripes.test.subset(range(80))), 1)
+    two = dataclasses.replace(study, tasks={"two": task, "one": other}, methods=[Original()], measures=[Accuracy()])
     finished = two.run(tmp_path)
     assert [record.name for record in finished.records] == ["two-seed0-original", "one-seed0-original"]
     assert len({record.method.weights for record in finished.records}) == 1
@@ -244,10 +229,7 @@ def test_a_method_that_cannot_do_the_scenario_is_left_out(study, stripes):
 
 def test_no_two_random_things_share_a_seed():
     for s in (0, 1, 999_999):
-        seeds = [
-            train_seed(s),
-            *(of(s, d) for of in (scratch_seed, unlearn_seed) for d in range(5)),
-        ]
+        seeds = [train_seed(s), *(of(s, d) for of in (scratch_seed, unlearn_seed) for d in range(5))]
         assert len(set(seeds)) == len(seeds)
     with pytest.raises(InputError, match="0 to 999999"):
         train_seed(1_000_000)
@@ -293,9 +275,7 @@ def test_time_left_is_that_of_all_workers_and_ends_at_nothing(study, tmp_path):
 def test_a_run_that_was_killed_is_not_called_running_and_leaves_no_data_behind(study, tmp_path):
     one = dataclasses.replace(study, methods=[Original()])
     one.run(tmp_path)
-    with subprocess.Popen(
-        [sys.executable, "-c", ABANDONS, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    ) as gone:
+    with subprocess.Popen([sys.executable, "-c", ABANDONS, str(tmp_path)], stdout=subprocess.PIPE, text=True) as gone:
         left = Path(gone.stdout.readline().strip())
         assert folder.status(tmp_path)["processes"] == [f"{socket.gethostname()} {gone.pid}"]
         gone.kill()

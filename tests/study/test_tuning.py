@@ -50,9 +50,7 @@ def test_where_retrain_answers_itself_a_ua_above_its_is_a_fault():
 
 @pytest.fixture
 def task(stripes) -> rs.ForgetTask:
-    part = dataclasses.replace(
-        stripes, train=stripes.train.subset(range(160)), test=stripes.test.subset(range(80))
-    )
+    part = dataclasses.replace(stripes, train=stripes.train.subset(range(160)), test=stripes.test.subset(range(80)))
     return rs.forget_classes(part, 2)
 
 
@@ -260,15 +258,7 @@ def test_a_phase_of_one_epoch_does_not_win_against_a_longer_one_that_is_acceptab
 def test_a_search_is_recorded_and_reads_idi_when_it_is_over(task, start, tmp_path):
     quick = rs.measure.InformationCurve(last=1, family="linear")
     tried = tune(
-        FT,
-        task,
-        start,
-        out=tmp_path,
-        trials=2,
-        epochs=1,
-        measure=quick,
-        scale="tiny",
-        command="residua tune FT",
+        FT, task, start, out=tmp_path, trials=2, epochs=1, measure=quick, scale="tiny", command="residua tune FT"
     )
     (path,) = (tmp_path / "records").glob("search-*.json")
     record = rs.Record.read(path)
@@ -279,9 +269,9 @@ def test_a_search_is_recorded_and_reads_idi_when_it_is_over(task, start, tmp_pat
     assert record.setting.task.size("test") == len(validation_task(task).test)
     assert idi_range(record).acceptable == len(acceptable(tried))
     without = tune(FT, task, start, out=tmp_path / "other", trials=2, epochs=1)
-    assert [(t.number, t.fields, t.values) for t in without] == [
-        (t.number, t.fields, t.values) for t in tried
-    ], "IDI decides nothing"
+    assert [(t.number, t.fields, t.values) for t in without] == [(t.number, t.fields, t.values) for t in tried], (
+        "IDI decides nothing"
+    )
     kept, none = (len(list((tmp_path / name / "models").iterdir())) for name in ("", "other"))
     assert kept == none + 2
     later = tune(FT, task, start, out=tmp_path / "other", trials=2, epochs=1, measure=quick)

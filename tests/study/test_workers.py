@@ -29,17 +29,7 @@ from stub_jobs import (
 from residua.device import child_command
 from residua.errors import Diverged, InputError
 from residua.study import executors
-from residua.study.executors import (
-    LOST,
-    Executor,
-    How,
-    InProcess,
-    Job,
-    Outcome,
-    WorkerLost,
-    Workers,
-    executor,
-)
+from residua.study.executors import LOST, Executor, How, InProcess, Job, Outcome, WorkerLost, Workers, executor
 
 PATIENCE = 120  # seconds; a loaded machine needs some for starting a process
 
@@ -104,9 +94,7 @@ def test_a_killed_worker_costs_one_sentence_and_a_second_time_the_job(tmp_path):
     assert found["once"].value == "alive"
     assert [found[f"double {n}"].value for n in range(6)] == [2 * n for n in range(6)]
     assert isinstance(found["always"].error, WorkerLost)
-    assert "always: its worker process was killed by SIGKILL, as the system does" in str(
-        found["always"].error
-    )
+    assert "always: its worker process was killed by SIGKILL, as the system does" in str(found["always"].error)
     assert str(found["memory"].error) == f"memory: its worker process ran out of memory, twice; {LOST}"
     assert found["memory"].error.exit_code == 3
     assert str(found["diverges"].error) == "the loss is nan; use a smaller learning rate"
@@ -123,9 +111,7 @@ def test_a_job_over_its_limit_is_ended_tried_again_and_reported():
     """Nothing that this machine is busy with besides is held against the quick one."""
     said: list[str] = []
     with executor(How(limit=1.0, tell=said.append)) as pool:
-        found = {
-            o.job.name: o for o in all_of([Job("slow", sleep, (600.0,)), Job("quick", double, (1,))], pool)
-        }
+        found = {o.job.name: o for o in all_of([Job("slow", sleep, (600.0,)), Job("quick", double, (1,))], pool)}
     lost = f"slow: its worker process took longer than 1 s and was ended, twice; {LOST}"
     assert str(found["slow"].error) == lost
     assert said == ["slow: its worker process took longer than 1 s and was ended; it is tried once more"]
@@ -150,13 +136,8 @@ def test_workers_do_not_look_in_the_working_directory(tmp_path, monkeypatch):
 
 
 def test_workers_that_cannot_start_end_the_run_with_a_sentence(monkeypatch):
-    monkeypatch.setattr(
-        executors, "child_command", lambda code: child_command("raise ImportError('no torch')")
-    )
-    with (
-        Workers(1) as pool,
-        pytest.raises(InputError, match=r"can be started here .*ImportError: no torch.*--jobs 1"),
-    ):
+    monkeypatch.setattr(executors, "child_command", lambda code: child_command("raise ImportError('no torch')"))
+    with Workers(1) as pool, pytest.raises(InputError, match=r"can be started here .*ImportError: no torch.*--jobs 1"):
         list(all_of([Job("a", double, (1,)), Job("b", double, (2,))], pool))
 
 

@@ -56,8 +56,7 @@ def run(tmp_path):
         shared |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
         words = [sys.executable, str(script), network, str(out), dies]
         started = [
-            subprocess.Popen(words, env=shared | {"RANK": str(r), "LOCAL_RANK": str(r)})
-            for r in range(processes)
+            subprocess.Popen(words, env=shared | {"RANK": str(r), "LOCAL_RANK": str(r)}) for r in range(processes)
         ]
         codes = [each.wait(timeout=600) for each in started]
         return rs.load(out) if codes == [0] * processes else None

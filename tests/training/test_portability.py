@@ -57,9 +57,7 @@ print("equal")
 def test_gradients_of_narrow_networks_are_right_and_in_bounds(isa, threads):
     environment = {name: value for name, value in os.environ.items() if name != "ONEDNN_MAX_CPU_ISA"}
     environment |= {"MALLOC_CHECK_": "3"} | ({"ONEDNN_MAX_CPU_ISA": isa} if isa else {})
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, threads], env=environment, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-c", CHILD, threads], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.strip() == "equal"
 

@@ -121,12 +121,7 @@ def test_stronger_is_what_the_field_says():
 
 @pytest.mark.parametrize(
     "kind",
-    [
-        *dict.fromkeys(type(method) for method in METHODS),
-        *MEASURES,
-        rs.Pretraining,
-        *map(type, CHEATS.values()),
-    ],
+    [*dict.fromkeys(type(method) for method in METHODS), *MEASURES, rs.Pretraining, *map(type, CHEATS.values())],
     ids=lambda kind: kind.__name__,
 )
 def test_every_field_of_ours_says_what_it_is(kind):

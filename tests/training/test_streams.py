@@ -34,9 +34,7 @@ def test_two_views_are_the_same_samples_cropped_apart(task):
 
 
 def test_balanced_batches_hold_equally_many_of_each_class(data):
-    uneven = data.train.subset(
-        torch.cat([(data.train.labels == c).nonzero()[: 60 - 10 * c, 0] for c in range(4)])
-    )
+    uneven = data.train.subset(torch.cat([(data.train.labels == c).nonzero()[: 60 - 10 * c, 0] for c in range(4)]))
     with rs.seeded(0):
         first, again = (list(Contrasted(uneven, 12, CPU, 0, False, balanced=True)) for _ in range(2))
     for _, y in first[:10]:

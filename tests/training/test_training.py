@@ -160,25 +160,19 @@ def test_two_trainings_are_one_if_the_second_goes_on_with_the_schedule():
             before += epochs
         found.append(weights_digest(model))
     model, batches = line()
-    rs.descend(
-        model, batches, squared, optimizer=sgd(model, lr=0.1, momentum=0.9), epochs=4, schedule="cosine"
-    )
+    rs.descend(model, batches, squared, optimizer=sgd(model, lr=0.1, momentum=0.9), epochs=4, schedule="cosine")
     assert found == [weights_digest(model)] * 2
 
 
 @pytest.mark.parametrize("progress", [0.0, 0.5])
 def test_an_unknown_schedule_is_refused_from_the_first_step_on(progress):
-    with pytest.raises(
-        rs.InputError, match="'linear' is unknown; choose constant, cosine, restarts or steps"
-    ):
+    with pytest.raises(rs.InputError, match="'linear' is unknown; choose constant, cosine, restarts or steps"):
         rate("linear", progress, warmup=0.2)
 
 
 def test_every_group_of_weights_follows_the_schedule_and_gets_its_rate_back():
     model, batches = line()
-    optimizer = torch.optim.SGD(
-        [{"params": [model.weight], "lr": 0.1}, {"params": [model.bias], "lr": 0.02}], lr=1.0
-    )
+    optimizer = torch.optim.SGD([{"params": [model.weight], "lr": 0.1}, {"params": [model.bias], "lr": 0.02}], lr=1.0)
     used = []
     rs.descend(
         model,
@@ -277,9 +271,7 @@ def test_a_loss_that_is_no_number_stops_the_training_and_says_where(net, data, b
         value = nn.functional.cross_entropy(model(x), y)
         return value + (bad if next(steps) == 7 else 0.0)
 
-    with pytest.raises(
-        Diverged, match=r"loss is .* at epoch 2, step 3, with lr 0\.05; use a smaller"
-    ) as stop:
+    with pytest.raises(Diverged, match=r"loss is .* at epoch 2, step 3, with lr 0\.05; use a smaller") as stop:
         rs.descend(net, data.train.batches(60), loss, optimizer=sgd(net), epochs=3)
     assert isinstance(stop.value, rs.InputError)
     assert stop.value.exit_code == 3
@@ -330,9 +322,7 @@ def test_settings_that_make_no_sense_are_bad_input(net, data, fields):
 def test_a_watcher_hears_of_every_step(net, data):
     ticks = []
     with rs.watching(ticks.append):
-        history = rs.descend(
-            net, data.train.batches(50), optimizer=sgd(net, lr=0.04), epochs=3, schedule="cosine"
-        )
+        history = rs.descend(net, data.train.batches(50), optimizer=sgd(net, lr=0.04), epochs=3, schedule="cosine")
     assert [(t.epoch, t.step) for t in ticks] == [(e, s) for e in (1, 2, 3) for s in (1, 2, 3, 4, 5)]
     assert {(t.epochs, t.steps) for t in ticks} == {(3, 5)}
     assert [t.loss for t in ticks if t.epoch_done] == history
@@ -363,10 +353,7 @@ def test_an_accuracy_taken_at_each_epoch_changes_nothing(net, data, task):
     seen = []
     with rs.seeded(3):
         alone = SMALL(net, data.train)
-    with (
-        rs.seeded(3),
-        rs.watching(lambda t: seen.append(Accuracy()(t.model, task)) if t.epoch_done else None),
-    ):
+    with rs.seeded(3), rs.watching(lambda t: seen.append(Accuracy()(t.model, task)) if t.epoch_done else None):
         watched = SMALL(net, data.train)
     assert len(seen) == 2
     assert weights_digest(alone) == weights_digest(watched)
@@ -452,9 +439,7 @@ OTHER_SETTINGS = {
 }
 
 
-@pytest.mark.parametrize(
-    "field", [f.name for f in dataclasses.fields(rs.Pretraining) if f.name != "precision"]
-)
+@pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(rs.Pretraining) if f.name != "precision"])
 def test_every_setting_of_the_pretraining_matters(net, data, field):
     digests = []
     for settings in (SMALL, dataclasses.replace(SMALL, **{field: OTHER_SETTINGS[field]})):
@@ -520,11 +505,7 @@ def test_losses_that_may_compare_samples_are_given_whole_batches():
     with training.accumulating(2):
         passed = []
         training.descend(
-            model,
-            batches,
-            lambda m, x, y: passed.append(len(x)) or squared(m, x, y),
-            optimizer=sgd(model),
-            epochs=1,
+            model, batches, lambda m, x, y: passed.append(len(x)) or squared(m, x, y), optimizer=sgd(model), epochs=1
         )
     assert passed == [2, 2]
     with pytest.raises(rs.InputError, match="cannot have 0 pieces"), training.accumulating(0):

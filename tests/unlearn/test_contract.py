@@ -75,10 +75,7 @@ def test_the_original_is_untouched_and_the_result_is_a_model_of_its_own(method, 
     assert not any(part.training for part in result.modules())
     assert all(p.requires_grad for p in result.parameters())
     assert all(part.training for part in result.train().modules())
-    places = [
-        {tensor.untyped_storage().data_ptr() for tensor in m.state_dict().values()}
-        for m in (original, result)
-    ]
+    places = [{tensor.untyped_storage().data_ptr() for tensor in m.state_dict().values()} for m in (original, result)]
     assert not places[0] & places[1]
 
 

@@ -361,9 +361,7 @@ def test_a_step_of_ga_is_down_the_retain_loss_and_up_the_forget_loss(original, t
     plain = {"epochs": 1, "lr": 0.1, "momentum": 0.0, "weight_decay": 0.0}
     found = run(unlearn.GradientAscent(alpha=0.7, **plain, **whole), original, task)
     kept, forgotten = (gradients(original, split) for split in (task.retain, task.forget))
-    for before, after, down, up in zip(
-        original.parameters(), found.parameters(), kept, forgotten, strict=True
-    ):
+    for before, after, down, up in zip(original.parameters(), found.parameters(), kept, forgotten, strict=True):
         torch.testing.assert_close(after, before - 0.1 * (0.7 * down - 0.3 * up), rtol=0, atol=1e-5)
 
 
@@ -423,9 +421,7 @@ def test_cola_draws_its_head_again_and_cola_plus_keeps_it(resnet, task):
 
 
 @pytest.mark.parametrize("pseudo", ["original", "current"])
-def test_cola_plus_collapses_forget_samples_into_their_likeliest_other_label(
-    original, task, pseudo, monkeypatch
-):
+def test_cola_plus_collapses_forget_samples_into_their_likeliest_other_label(original, task, pseudo, monkeypatch):
     labels = []
     real = cola.supervised_contrastive
 
@@ -462,9 +458,7 @@ def test_boundary_shrink_teaches_the_label_next_door(original, task):
     ],
     ids=["RL other", "RL uniform", "SALUN uniform", "SALUN other"],
 )
-def test_wrong_labels_are_drawn_from_those_that_are_asked_for(
-    original, task, room, method, taught, monkeypatch
-):
+def test_wrong_labels_are_drawn_from_those_that_are_asked_for(original, task, room, method, taught, monkeypatch):
     wrong, right = set(), set()
     real = room.cross_entropy_in_turn
 
@@ -604,9 +598,7 @@ def test_other_packages_bring_methods(monkeypatch):
     declare(Theirs)
     assert unlearn.find("theirs", strength=2.0) == Theirs(2.0)
     declare(ImportError("no module"))
-    with pytest.raises(
-        rs.InputError, match=r"theirs = their\.package:Theirs .* cannot be used \(no module\)"
-    ):
+    with pytest.raises(rs.InputError, match=r"theirs = their\.package:Theirs .* cannot be used \(no module\)"):
         unlearn.methods()
     declare(unlearn.FineTune)
     with pytest.raises(rs.InputError, match="a method named FT, which is taken"):
@@ -625,9 +617,7 @@ def test_other_packages_bring_methods(monkeypatch):
     silent = dataclasses.make_dataclass("Silent", [], namespace={"label": "Silent"}, frozen=True)
     for loaded in (Plain, silent, type("Numbered", (Theirs,), {"label": 3})):
         declare(loaded)
-        with pytest.raises(
-            rs.InputError, match=r"their\.package:Theirs .* names no method; make it a frozen"
-        ):
+        with pytest.raises(rs.InputError, match=r"their\.package:Theirs .* names no method; make it a frozen"):
             unlearn.find("FT")
 
 
@@ -712,9 +702,7 @@ def test_pour_d_moves_the_features_to_where_pour_p_would_project_them(original, 
 def test_damp_edits_early_blocks_and_spares_what_retained_classes_look_like_on_average(resnet, task):
     found = run(unlearn.DepthAware(), resnet, task)
     changed = {name for name, p in found.named_parameters() if not torch.equal(p, resnet.get_parameter(name))}
-    assert any(name.startswith("blocks.1") for name in changed) or any(
-        name.startswith("blocks.2") for name in changed
-    )
+    assert any(name.startswith("blocks.1") for name in changed) or any(name.startswith("blocks.2") for name in changed)
     assert "head.weight" in changed
     assert all(found.get_parameter(name).ndim > 1 for name in changed)
     z = encoded(resnet, task.retain)
@@ -735,9 +723,7 @@ def test_damp_removes_a_planted_direction_as_far_as_it_tells_the_class(task):
 
 
 def test_opc_contracts_the_outputs_of_the_forget_set_alone(original, task):
-    found = run(
-        unlearn.OnePoint(epochs=20, lr=0.02, forget_batch=16, retain_batch=24, crop=0), original, task
-    )
+    found = run(unlearn.OnePoint(epochs=20, lr=0.02, forget_batch=16, retain_batch=24, crop=0), original, task)
     size = [float(logits(model, task.forget).norm(dim=1).mean()) for model in (original, found)]
     assert size[1] < 0.3 * size[0]
     assert error(found, task.test) < 0.25

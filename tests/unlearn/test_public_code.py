@@ -19,9 +19,7 @@ from residua.unlearn import METHODS
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 TRAINS = [
-    method
-    for method in METHODS
-    if any(isinstance(field.setting, Epochs) for field in described(type(method)).values())
+    method for method in METHODS if any(isinstance(field.setting, Epochs) for field in described(type(method)).values())
 ]
 
 
@@ -47,15 +45,7 @@ def per_epoch(method, original, task) -> list[float]:
 
 
 def test_the_methods_that_train_are_those_that_one_expects():
-    still = {
-        "Original",
-        "Retrain",
-        "Random",
-        "SSD",
-        "ESC",
-        "POUR-P",
-        "DAMP",
-    }  # Retrain's schedule is its pretraining's
+    still = {"Original", "Retrain", "Random", "SSD", "ESC", "POUR-P", "DAMP"}  # Retrain's schedule is its pretraining's
     assert {method.label for method in METHODS} - {method.label for method in TRAINS} == still
 
 
@@ -76,13 +66,7 @@ def test_every_method_that_trains_follows_its_schedule_in_every_phase(method, ne
 
 @pytest.mark.parametrize("method", TRAINS, ids=lambda method: method.label)
 def test_the_rate_is_constant_unless_the_public_code_lowers_it(method):
-    lowers = {
-        "EU-5": "restarts",
-        "EU-10": "restarts",
-        "CF-5": "restarts",
-        "CF-10": "restarts",
-        "SCRUB": "steps",
-    }
+    lowers = {"EU-5": "restarts", "EU-10": "restarts", "CF-5": "restarts", "CF-10": "restarts", "SCRUB": "steps"}
     assert method.schedule == lowers.get(method.label, "constant")
 
 
@@ -116,9 +100,7 @@ def test_the_last_layers_gradients_are_clipped(net, task, clip, expected):
     settings = {"epochs": 1, "lr": 1.0, "momentum": 0.0, "weight_decay": 0.0, "batch": 180, "crop": 0}
     with rs.seeded(1):
         found = unlearn.CatastrophicLast(k=1, clip=clip, **settings)(net, task)
-    moved = nn.utils.parameters_to_vector(found.parameters()) - nn.utils.parameters_to_vector(
-        net.parameters()
-    )
+    moved = nn.utils.parameters_to_vector(found.parameters()) - nn.utils.parameters_to_vector(net.parameters())
     if expected is None:
         assert moved.norm() > 0.1
     else:
@@ -144,21 +126,12 @@ def test_methods_that_answer_otherwise_than_before_have_another_revision():
 
 @pytest.mark.parametrize("forget_epochs", [0, 2, 4, 6])
 def test_scrubs_rate_falls_after_the_third_and_the_fifth_epoch_whatever_the_phase(net, task, forget_epochs):
-    method = unlearn.Scrub(
-        epochs=6, forget_epochs=forget_epochs, lr=0.01, retain_batch=180, forget_batch=60, crop=0
-    )
+    method = unlearn.Scrub(epochs=6, forget_epochs=forget_epochs, lr=0.01, retain_batch=180, forget_batch=60, crop=0)
     assert per_epoch(method, net, task) == pytest.approx([1e-2] * 3 + [1e-3] * 2 + [1e-4])
 
 
 def test_scrubs_cosine_goes_over_both_phases(net, task):
-    settings = {
-        "epochs": 3,
-        "lr": 0.01,
-        "retain_batch": 180,
-        "forget_batch": 60,
-        "crop": 0,
-        "schedule": "cosine",
-    }
+    settings = {"epochs": 3, "lr": 0.01, "retain_batch": 180, "forget_batch": 60, "crop": 0, "schedule": "cosine"}
     (first, *_), (second,), (third,) = rates(unlearn.Scrub(forget_epochs=1, **settings), net, task)
     assert [first, second, third] == pytest.approx([0.01, 0.0075, 0.0025])
 

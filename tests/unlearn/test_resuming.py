@@ -37,17 +37,14 @@ QUICK = ("COLA", "l1-sparse")
 
 
 @pytest.mark.parametrize(
-    "method",
-    [pytest.param(m, id=m.label, marks=[] if m.label in QUICK else pytest.mark.slow) for m in METHODS],
+    "method", [pytest.param(m, id=m.label, marks=[] if m.label in QUICK else pytest.mark.slow) for m in METHODS]
 )
 def test_a_stopped_method_ends_with_the_weights_of_an_undisturbed_one(method, net, task, tmp_path):
     if task.scenario not in traits(method).scenarios:
         pytest.skip(f"{method.label} does not forget classes")
     method = small(method)
     fields = described(type(method)).items()
-    method = dataclasses.replace(
-        method, **{name: 2 for name, field in fields if isinstance(field.setting, Epochs)}
-    )
+    method = dataclasses.replace(method, **{name: 2 for name, field in fields if isinstance(field.setting, Epochs)})
 
     def made(counter: Counter) -> str:
         with seeded(5), watching(counter):

@@ -85,9 +85,7 @@ def test_quick_means_that_no_block_is_trained(method, planted, task):
 @every_method
 def test_not_guarded_are_baselines_and_cheats(method, results, planted):
     unchanged = weights_digest(results[method.label]) == weights_digest(planted)
-    assert traits(method).guarded == (
-        not unchanged and not traits(method).from_scratch and method.label not in CHEATS
-    )
+    assert traits(method).guarded == (not unchanged and not traits(method).from_scratch and method.label not in CHEATS)
 
 
 @every_method

@@ -57,9 +57,7 @@ def exists(path: Path) -> bool:
 def file_hashes(words: Mapping[str, str]) -> dict[str, str]:
     """SHA-256 of each single file that was typed, by role, which identifies the file that was audited."""
     files = {role: files_of(word) for role, word in words.items() if not is_keyword(word)}
-    return {
-        role: file_hash(paths[0]) for role, paths in files.items() if len(paths) == 1 and paths[0].is_file()
-    }
+    return {role: file_hash(paths[0]) for role, paths in files.items() if len(paths) == 1 and paths[0].is_file()}
 
 
 def as_kwargs(models: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,6 +70,4 @@ def as_kwargs(models: Mapping[str, Any]) -> dict[str, Any]:
 
 def measuring_seconds(records: Mapping[str, Record]) -> float:
     """The time that measuring all models took; parts of a measurement are not counted twice."""
-    return sum(
-        seconds for record in records.values() for part, seconds in record.seconds.items() if "." not in part
-    )
+    return sum(seconds for record in records.values() for part, seconds in record.seconds.items() if "." not in part)

@@ -22,14 +22,7 @@ from residua.files import check_place, write_atomically
 from residua.measure import MEASURES, InformationCurve, Measure, Moved, Perturbed
 from residua.measure.measuring import measured
 from residua.models.checkpoint import Checkpoint
-from residua.models.classifier import (
-    Classifier,
-    check_redrawn,
-    clone,
-    remember_start,
-    restart,
-    weights_digest,
-)
+from residua.models.classifier import Classifier, check_redrawn, clone, remember_start, restart, weights_digest
 from residua.models.foreign.opening import started
 from residua.progress import about, tell
 from residua.record import ProxyFacts, Record, TaskFacts, describe
@@ -63,8 +56,7 @@ def by_auditor(measures: Sequence[Measure], seed: int) -> tuple[Measure, ...]:
     """The measures, of which those on noisy and moved images draw by the auditor's seed: whoever made the model knows the
     source, and not this. One that has a seed of its own keeps it."""
     return tuple(
-        replace(each, seed=seed) if isinstance(each, Moved | Perturbed) and not each.seed else each
-        for each in measures
+        replace(each, seed=seed) if isinstance(each, Moved | Perturbed) and not each.seed else each for each in measures
     )
 
 
@@ -75,9 +67,7 @@ def train_proxy(
     with seeded(seed):
         order = torch.randperm(len(task.retain))
         labels = task.retain.labels[order]
-        some = [
-            order[labels == c][: max(1, round(share * int((labels == c).sum())))] for c in labels.unique()
-        ]
+        some = [order[labels == c][: max(1, round(share * int((labels == c).sum())))] for c in labels.unique()]
         part = task.retain.subset(torch.cat(some).sort().values)
         if len(part) < pretraining.batch:
             raise InputError(
@@ -118,9 +108,7 @@ def starting_at(original: Classifier, init: Classifier) -> Classifier:
         return original
     own = original.state_dict()
     fitting = {
-        name: tensor
-        for name, tensor in init.state_dict().items()
-        if name in own and own[name].shape == tensor.shape
+        name: tensor for name, tensor in init.state_dict().items() if name in own and own[name].shape == tensor.shape
     }
     return remember_start(clone(original), fitting)
 
@@ -305,9 +293,7 @@ class Auditor:
         self.plan, self.command, self.curve = plan, command, curve or InformationCurve()
         self._fixed: dict[str, Model] = {"original": original} | _references(reference)
         self._digests = {
-            role: weights_digest(model)
-            for role, model in self._fixed.items()
-            if isinstance(model, Classifier)
+            role: weights_digest(model) for role, model in self._fixed.items() if isinstance(model, Classifier)
         }
         self._baseline: tuple[dict[str, Classifier], ProxyFacts | None] | None = None
         self._settings: dict[float, dict[str, Any]] = {}
@@ -334,11 +320,7 @@ class Auditor:
                 )
 
     def audit(
-        self,
-        unlearned: Model,
-        *,
-        typed: Mapping[str, Any] | None = None,
-        files: Mapping[str, str] | None = None,
+        self, unlearned: Model, *, typed: Mapping[str, Any] | None = None, files: Mapping[str, str] | None = None
     ) -> Audit:
         """Audit whether `unlearned` forgot: a verdict with its evidence.
 
@@ -370,10 +352,7 @@ class Auditor:
             kept.pop("unlearned", None)
             given: dict[str, Any] = {"seed": self.seed, "command": self.command, "proxy": proxy}
             given |= {"setting": self._settings[part], "kept": kept, "files": files}
-            needed = (
-                self.curve,
-                *by_auditor(VERDICT_MEASURES, self.seed),
-            )  # the curve's pass serves the others
+            needed = (self.curve, *by_auditor(VERDICT_MEASURES, self.seed))  # the curve's pass serves the others
             left = None if self.budget is None else self.budget - (time.perf_counter() - start)
             if part < 1:
                 found = audit_report(read_models(read, some, needed, **given), rules=rules)
@@ -396,9 +375,7 @@ class Auditor:
         The first call checks the plan and trains proxies, or draws the random network where there is no reference.
         """
         if self.task is None:
-            raise InputError(
-                "an audit of models needs a task; give task=forget_classes(data, [6]) or the like"
-            )
+            raise InputError("an audit of models needs a task; give task=forget_classes(data, [6]) or the like")
         if self._baseline is not None:
             return self.task, *self._baseline
         if self.plan is not None:
@@ -471,9 +448,7 @@ def _check_plan(plan: Plan, **given: Any) -> None:
     now = planned(**given)
     apart = [name for name in Plan.model_fields if getattr(now, name) != getattr(plan, name)]
     if apart:
-        raise InputError(
-            f"{', '.join(apart)} of this audit are not those of the plan; follow it, or audit without one"
-        )
+        raise InputError(f"{', '.join(apart)} of this audit are not those of the plan; follow it, or audit without one")
 
 
 def _check_saved(
@@ -485,9 +460,7 @@ def _check_saved(
     if plan is not None:
         raise InputError("a plan binds audits of models; leave it out where outputs or features were saved")
     if len(saved) < len(models):
-        raise InputError(
-            "models and saved files of models cannot be mixed; give the same kind for each model"
-        )
+        raise InputError("models and saved files of models cannot be mixed; give the same kind for each model")
     if kind_of_reference(reference)[0] == "proxy":
         raise InputError("a proxy reference cannot be trained from saved files; give a reference or none")
 

@@ -33,10 +33,7 @@ def write_page(folder: Path, report: AuditReport, records: Mapping[str, Record])
 
 def audits_in(folder: Path, labels: Iterable[str]) -> dict[str, str]:
     """By method, the first of its audits that `residua study verdicts` wrote there, as seen from the folder."""
-    found = (
-        (label, next(iter(sorted(folder.glob(f"verdicts/seed*-{slug(label)}.json"))), None))
-        for label in labels
-    )
+    found = ((label, next(iter(sorted(folder.glob(f"verdicts/seed*-{slug(label)}.json"))), None)) for label in labels)
     return {label: path.relative_to(folder).as_posix() for label, path in found if path is not None}
 
 

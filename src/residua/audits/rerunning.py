@@ -86,9 +86,7 @@ def rerun(
         raise InputError(f"tolerance is {tolerance}, expected 0 or more")
     remeasured = _measured_again(models, records, report.tier == "weights", task, notes)
     if unread := [role for role in models if records[role].method.file and role not in (files or {})]:
-        notes.append(
-            f"that the files of {' and '.join(unread)} are those of the records was not compared; give files="
-        )
+        notes.append(f"that the files of {' and '.join(unread)} are those of the records was not compared; give files=")
     again = audit_report(remeasured, rules=report.rules)
     known = _as_far_as_recorded(records, remeasured, notes)
     moved, found, n = _compare(records, known, tolerance)
@@ -106,9 +104,7 @@ def rerun(
     return Rerun(again.verdict, n, moved, equal, found, notes, tolerance)
 
 
-def _other_files(
-    models: Mapping[str, object], records: Mapping[str, Record], files: Mapping[str, str]
-) -> list[str]:
+def _other_files(models: Mapping[str, object], records: Mapping[str, Record], files: Mapping[str, str]) -> list[str]:
     """Models whose weights are the records', but in another file than the one that the record, and a statement, names."""
     found = []
     for role, record in records.items():
@@ -116,9 +112,7 @@ def _other_files(
         if named is not None and role not in models:
             found.append(f"the record of {role} names a file, {named[:12]}, but it was made for the audit")
         elif named is not None and files.get(role, named) != named:
-            found.append(
-                f"the file of {role} has the SHA-256 {files[role][:12]}, the record's is {named[:12]}"
-            )
+            found.append(f"the file of {role} has the SHA-256 {files[role][:12]}, the record's is {named[:12]}")
     return found
 
 
@@ -131,9 +125,7 @@ def _measured_again(
 ) -> dict[str, Record]:
     """Records of the same models, made again from weights or from what was saved; `notes` get what was not compared."""
     if not weights:
-        saved = {
-            role: _as_then(cast(Saved, as_saved(model)), records[role]) for role, model in models.items()
-        }
+        saved = {role: _as_then(cast(Saved, as_saved(model)), records[role]) for role, model in models.items()}
         return records_of_saved(saved, seed=_seed(records))
     if task is None:
         raise InputError("an audit of models needs its task to be made again; give task=")
@@ -230,8 +222,7 @@ def _measure(
     clear_all()  # in the process of the audit, its own curves would be compared with themselves
     # What was refused for one of the models is refused again; what the verdict rests on never was.
     needed, beside = (
-        [each for each in again if (each.label in VERDICT_READINGS["weights"]) == wanted]
-        for wanted in (True, False)
+        [each for each in again if (each.label in VERDICT_READINGS["weights"]) == wanted] for wanted in (True, False)
     )
     return read_models({role: models[role] for role in records}, task, needed, beside, seed=seed)
 
@@ -243,9 +234,7 @@ def _seed(records: Mapping[str, Record]) -> int:
 def _rebuilt_measure(label: str, record: Record) -> Measure:
     known = measures()
     if label not in known:
-        raise InputError(
-            f"the audit holds a reading of {label}, which no measure here gives; install its package"
-        )
+        raise InputError(f"the audit holds a reading of {label}, which no measure here gives; install its package")
     return _rebuilt(known[label], record.measures[label].fields)
 
 
@@ -280,8 +269,7 @@ def _as_then(saved: Saved, record: Record) -> Saved:
     """The parts of what was saved that the audit used."""
     kinds = record.method.saved
     return Saved(
-        outputs=saved.outputs if "outputs" in kinds else None,
-        features=saved.features if "features" in kinds else None,
+        outputs=saved.outputs if "outputs" in kinds else None, features=saved.features if "features" in kinds else None
     )
 
 
@@ -291,14 +279,10 @@ def _easier(record: Record) -> list[str]:
     less = [name for name in ("shift", "crop") if then and then.fields.get(name, 0) < getattr(usual, name)]
     if not less:
         return []
-    return [
-        f"moved images were moved less than usual, by {' and '.join(less)}: a model may be prepared for them"
-    ]
+    return [f"moved images were moved less than usual, by {' and '.join(less)}: a model may be prepared for them"]
 
 
-def _as_far_as_recorded(
-    then: Mapping[str, Record], now: Mapping[str, Record], notes: list[str]
-) -> dict[str, Record]:
+def _as_far_as_recorded(then: Mapping[str, Record], now: Mapping[str, Record], notes: list[str]) -> dict[str, Record]:
     """The new records without what none of the old ones holds: earlier versions did not measure it.
 
     Whoever takes it out of every record gains nothing by that: the verdict has to follow from the new records whole.

@@ -110,12 +110,8 @@ def read_outputs(path: str | Path, *, budget: int | None = None) -> SavedOutputs
 
 
 def _outputs(path: str | Path, found: dict[str, np.ndarray]) -> SavedOutputs:
-    logits = {
-        split: _floats(path, f"{split}_logits", found) for split in SPLITS if f"{split}_logits" in found
-    }
-    labels = {
-        split: _wholes(path, f"{split}_labels", found) for split in SPLITS if f"{split}_labels" in found
-    }
+    logits = {split: _floats(path, f"{split}_logits", found) for split in SPLITS if f"{split}_logits" in found}
+    labels = {split: _wholes(path, f"{split}_labels", found) for split in SPLITS if f"{split}_labels" in found}
     if "forget" not in logits:
         raise InputError(f"{path} has no forget_logits; save the outputs of what was to be forgotten")
     classes = logits["forget"].shape[1] if logits["forget"].ndim == 2 else 0
@@ -173,9 +169,7 @@ def read_saved(*paths: str | Path, budget: int | None = None) -> Saved:
 
 def _features(path: str | Path, found: dict[str, np.ndarray]) -> SavedFeatures:
     if "labels" not in found:
-        raise InputError(
-            f"{path} has no labels; save one whole number per sample, 1 where it was to be forgotten"
-        )
+        raise InputError(f"{path} has no labels; save one whole number per sample, 1 where it was to be forgotten")
     labels = _wholes(path, "labels", found)
     names = sorted((name for name in found if name != "labels"), key=lambda name: int(name[5:]))
     if not names:
@@ -197,9 +191,7 @@ def _features(path: str | Path, found: dict[str, np.ndarray]) -> SavedFeatures:
         blocks[int(name[5:])] = values
     kinds = len(labels.unique())
     if kinds < 2:
-        raise InputError(
-            f"{path} has one label only, expected two or more; save forgotten and retained samples"
-        )
+        raise InputError(f"{path} has one label only, expected two or more; save forgotten and retained samples")
     # What estimating needs: a score for each sample and label, of several critics.
     check_unpacked(path, SCORES * 8 * len(labels) * kinds, Path(path).stat().st_size)
     return SavedFeatures(blocks, labels)
@@ -219,9 +211,7 @@ def _arrays(path: Path, allowed: str, example: str, budget: int | None) -> dict[
     def name_of(member: zipfile.ZipInfo) -> str:
         name = member.filename.removesuffix(".npy")
         if not re.fullmatch(allowed, name) or name == member.filename:
-            raise InputError(
-                f"{path} holds {member.filename!r}, expected arrays like {example}; leave it out"
-            )
+            raise InputError(f"{path} holds {member.filename!r}, expected arrays like {example}; leave it out")
         return name
 
     def cost(name: str, header: Header) -> int:
@@ -237,13 +227,9 @@ def _arrays(path: Path, allowed: str, example: str, budget: int | None) -> dict[
 def _floats(path: str | Path, name: str, found: dict[str, np.ndarray]) -> Tensor:
     values = found[name]
     if values.dtype.kind != "f":
-        raise InputError(
-            f"{path} holds {name} as {values.dtype}, expected floating-point numbers; convert them"
-        )
+        raise InputError(f"{path} holds {name} as {values.dtype}, expected floating-point numbers; convert them")
     if not values.size:
-        raise InputError(
-            f"{path} has {name} of {_by(values)}, expected at least one sample; leave it out or fill it"
-        )
+        raise InputError(f"{path} has {name} of {_by(values)}, expected at least one sample; leave it out or fill it")
     with np.errstate(over="ignore"):
         values = values.astype(np.float32, order="C", copy=False)
     if not np.isfinite(values).all():
@@ -267,9 +253,7 @@ def _wholes(path: str | Path, name: str, found: dict[str, np.ndarray]) -> Tensor
 
 def _same_length(path: str | Path, name: str, values: Tensor, other: str, others: Tensor) -> None:
     if len(values) != len(others):
-        raise InputError(
-            f"{path} has {len(values)} {name} for {len(others)} rows of {other}; give one for each"
-        )
+        raise InputError(f"{path} has {len(values)} {name} for {len(others)} rows of {other}; give one for each")
 
 
 def _by(values: np.ndarray | Tensor) -> str:
@@ -341,16 +325,13 @@ def records_of_saved(
         for role, outputs in outputs_of.items():
             read[role] |= _readings(outputs, labels)
     task = TaskFacts(
-        splits={split: SplitFacts(n=n) for split, n in sizes.items()},
-        scenario=_scenario(labels, held.get("unlearned")),
+        splits={split: SplitFacts(n=n) for split, n in sizes.items()}, scenario=_scenario(labels, held.get("unlearned"))
     )
     return {
         role: recorded(
             role,
             [Taken(FromSaved(label), reading) for label, reading in readings.items()],
-            method=MethodFacts(
-                label=role.capitalize(), saved=models[role].digests(), file=(files or {}).get(role)
-            ),
+            method=MethodFacts(label=role.capitalize(), saved=models[role].digests(), file=(files or {}).get(role)),
             setting=Setting(task=task),
             seeds={"audit": seed},
             command=command,
@@ -371,9 +352,7 @@ def _forgotten(labels: Tensor) -> int:
     return len(labels) if int(labels.max()) > 1 else int(labels.sum())
 
 
-def _scenario(
-    labels: Mapping[str, Tensor], features: SavedFeatures | None
-) -> Literal["class", "random"] | None:
+def _scenario(labels: Mapping[str, Tensor], features: SavedFeatures | None) -> Literal["class", "random"] | None:
     """The kind of forgetting, as far as the labels show it: whole classes, if no retained sample has the label of a forgotten one."""
     if "forget" in labels and "retain" in labels:
         return "random" if bool(torch.isin(labels["retain"], labels["forget"]).any()) else "class"
@@ -449,9 +428,7 @@ def _curves(models: Mapping[str, SavedFeatures]) -> dict[str, Curve]:
 
     estimate = partial(mutual_information, folds=FOLDS, seed=SEED)
     labels = {role: model.labels[model.rows] for role, model in read.items()}
-    found = each(
-        [partial(estimate, read[role].blocks[block], labels[role]) for role, block in pieces], begin=begin
-    )
+    found = each([partial(estimate, read[role].blocks[block], labels[role]) for role, block in pieces], begin=begin)
     return {
         role: _curve(model, {block: found[pieces.index((role, block))] for block in model.blocks})
         for role, model in read.items()

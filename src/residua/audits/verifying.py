@@ -121,9 +121,7 @@ def changes(earlier: AuditReport, later: AuditReport) -> list[str]:
     lines = []
     for role in roles_in(earlier.models | later.models):
         was, now = earlier.models.get(role), later.models.get(role)
-        words = (
-            "the same weights" if was == now else "other weights" if was and now else "only in one of them"
-        )
+        words = "the same weights" if was == now else "other weights" if was and now else "only in one of them"
         lines.append(f"{role_name(role)}: {words}.")
     for name, of in (("Task", lambda r: task_of(r).sha256), ("Rules", lambda r: asdict(r.rules)),
                      ("Settings of the measures", lambda r: r.about.get("measures"))):  # fmt: skip
@@ -131,9 +129,7 @@ def changes(earlier: AuditReport, later: AuditReport) -> list[str]:
     same = "the same" if earlier.verdict == later.verdict else f"was {earlier.verdict}"
     lines.append(f"Verdict: {later.verdict} ({same}).")
     values = [report.metrics["unlearned"] for report in (earlier, later)]
-    for name in (
-        name for name in ("IDI", "UA", "RA", "TA", "recovery") if all(name in each for each in values)
-    ):
+    for name in (name for name in ("IDI", "UA", "RA", "TA", "recovery") if all(name in each for each in values)):
         lines.append(f"{name}: {values[0][name]:.3f}, now {values[1][name]:.3f}.")
     return lines
 
@@ -148,9 +144,7 @@ def read_report(folder: Path) -> AuditReport:
         return AuditReport.model_validate_json(text)
     except (ValidationError, TypeError, ValueError, RecursionError) as error:
         first = "; ".join(str(error).splitlines()[:3])
-        raise InputError(
-            f"{path} is not a report of an audit ({printable(first, 300)}); make it again"
-        ) from error
+        raise InputError(f"{path} is not a report of an audit ({printable(first, 300)}); make it again") from error
 
 
 def read_records(folder: Path, report: AuditReport) -> dict[str, Record]:
@@ -180,8 +174,6 @@ def reports_in(folder: Path) -> list[AuditReport]:
             if not {"control", "seed", "setting"} <= set(each.about):
                 raise ValueError("it does not name its control")
         except ValueError as error:
-            raise InputError(
-                f"{path} is not the report of a control ({first_line(error)}); make it again"
-            ) from error
+            raise InputError(f"{path} is not the report of a control ({first_line(error)}); make it again") from error
         found.append(each)
     return found

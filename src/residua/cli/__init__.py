@@ -36,9 +36,7 @@ CRASHED = 70
 # imports no command. A command is the function of its name, or the group `app`, in the file of its name.
 PANELS: dict[str, dict[str, str]] = {
     "Audit": {
-        ""
         "audit": "Decide whether a model has forgotten: compare it with the original and with retrained models.",
-        ""
         "verify": "Check a saved audit: recompute its hashes and every number that follows from its readings.",
         ""
         "export": "Export a saved audit or study as a page, a model card, a statement, JUnit XML or a figure; nothing is measured.",
@@ -47,7 +45,6 @@ PANELS: dict[str, dict[str, str]] = {
     "Make models": {
         "train": "Train Original on all of the data, or Retrain without what is to be forgotten.",
         "unlearn": "Make a model forget, and report how long it took (RTE) and its UA, RA and TA.",
-        ""
         "tune": "Search epochs and learning rates whose UA and TA are at most a point below Retrain's; never by IDI.",
     },
     "Measure": {
@@ -152,9 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         complain(error.format_message())  # type: ignore[attr-defined]
         return InputError.exit_code
     except OSError as error:
-        complain(
-            f"{error.filename or 'a file'} cannot be used ({error.strerror or error}); check path and space"
-        )
+        complain(f"{error.filename or 'a file'} cannot be used ({error.strerror or error}); check path and space")
         return InputError.exit_code
     except (KeyboardInterrupt, typer.Abort):
         complain("interrupted; nothing was left half-written")

@@ -38,9 +38,7 @@ PLAN = Path("plan.json")
 
 @with_critics
 def audit(
-    original: Annotated[
-        str, opt.models("Checkpoint (or saved file) of the model before unlearning.", metavar="FILE")
-    ],
+    original: Annotated[str, opt.models("Checkpoint (or saved file) of the model before unlearning.", metavar="FILE")],
     unlearned: Annotated[
         list[str] | None,
         opt.models(
@@ -89,9 +87,7 @@ def audit(
     cuts: opt.Cuts = None,
     init: opt.Started = None,
     trust: opt.Trust = False,
-    outputs: Annotated[
-        bool, opt.models("The files are saved outputs (.npz); needs no --data.", "--outputs")
-    ] = False,
+    outputs: Annotated[bool, opt.models("The files are saved outputs (.npz); needs no --data.", "--outputs")] = False,
     features: Annotated[
         bool,
         opt.models(
@@ -138,8 +134,7 @@ def audit(
         ),
     ] = False,
     tsne: Annotated[
-        bool,
-        opt.extras("Also draw the features of some samples (t-SNE); no effect on the verdict.", "--tsne"),
+        bool, opt.extras("Also draw the features of some samples (t-SNE); no effect on the verdict.", "--tsne")
     ] = False,
     thumbnails: Annotated[
         bool,
@@ -167,13 +162,11 @@ def audit(
     by: Annotated[str | None, opt.output("Auditor's name, printed in the report.", metavar="NAME")] = None,
     as_json: Annotated[bool, opt.output("Print report.json.", "--json")] = False,
     junit: Annotated[
-        Path | None,
-        opt.output("Also write the verdict and what it rests on as JUnit XML, for CI.", metavar="FILE"),
+        Path | None, opt.output("Also write the verdict and what it rests on as JUnit XML, for CI.", metavar="FILE")
     ] = None,
     scale: Annotated[Scale, opt.run("Default hyperparameters that train a proxy.")] = "tiny",
     budget: Annotated[
-        str | None,
-        opt.run("After this time (90s, 10m, 2h), measure only what the verdict needs.", metavar="TIME"),
+        str | None, opt.run("After this time (90s, 10m, 2h), measure only what the verdict needs.", metavar="TIME")
     ] = None,
     precision: Annotated[
         float | None,
@@ -185,9 +178,7 @@ def audit(
     ] = None,
     seed: Annotated[
         int,
-        opt.run(
-            "Seed of a proxy, of the random network, and of noisy and moved images; critics have --critic-seed."
-        ),
+        opt.run("Seed of a proxy, of the random network, and of noisy and moved images; critics have --critic-seed."),
     ] = 0,
     device: opt.Device = "auto",
     *,
@@ -264,14 +255,10 @@ def _audited(
     folders: dict[str, Path | None] = dict.fromkeys(roles, out)
     if len(files) > 1:
         if junit:
-            raise InputError(
-                "--junit is the result of one model; leave it out, or audit the models one by one"
-            )
+            raise InputError("--junit is the result of one model; leave it out, or audit the models one by one")
         names = [arguments.files_of(file)[0].stem for file in files]
         if out and len(set(names)) < len(names):
-            raise InputError(
-                "two of the audited files have the same name, and so would their reports; rename one"
-            )
+            raise InputError("two of the audited files have the same name, and so would their reports; rename one")
         folders = {role: out / name if out else None for role, name in zip(roles, names, strict=True)}
     for folder in folders.values():
         if folder:
@@ -299,11 +286,7 @@ def _steps(given: Mapping[str, Any], fixed: Mapping[str, Any]) -> list[str]:
 
 
 def _released(
-    release: Path,
-    models: dict[str, Any],
-    task: ForgetTask,
-    opened: Callable[..., Any],
-    hashes: dict[str, str],
+    release: Path, models: dict[str, Any], task: ForgetTask, opened: Callable[..., Any], hashes: dict[str, str]
 ) -> dict[str, str]:
     """The word of the released file, which takes the place of the audited model."""
     save(canonical_form(models["unlearned"], task), release)
@@ -329,9 +312,7 @@ def _files(role: str, audited: Mapping[str, str], hashes: Mapping[str, str]) -> 
             if name == role or name not in audited}  # fmt: skip
 
 
-def _write_plan(
-    path: Path, words: Mapping[str, str], opened: Callable[..., Any], asked: Mapping[str, Any]
-) -> None:
+def _write_plan(path: Path, words: Mapping[str, str], opened: Callable[..., Any], asked: Mapping[str, Any]) -> None:
     check_place(path)
     task, models, _ = opened(words)
     zero: dict[str, Any] = {"reference": words["reference"]}  # a keyword, unless there are files
@@ -393,9 +374,7 @@ def _show(
         echo(title + (made.report.markdown() if not out else f"{made.verdict}\n{made.sentence}"))
     if out:
         made.save(out, thumbnails=thumbnails, records=records)
-        say(
-            f"The report{' and its records are' if records else ' is'} in {out}/; open {out / 'report.html'}."
-        )
+        say(f"The report{' and its records are' if records else ' is'} in {out}/; open {out / 'report.html'}.")
     if junit:
         write_text(junit, junit_xml(made.report, arguments.measuring_seconds(made.records)))
 

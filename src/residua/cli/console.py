@@ -46,17 +46,10 @@ class Screen(Console):
 
 
 # A table that goes to a file or a pipe is not cut at the usual 80 columns.
-out = Screen(
-    highlight=False, emoji=False, soft_wrap=True, markup=False, width=None if sys.stdout.isatty() else 140
-)
+out = Screen(highlight=False, emoji=False, soft_wrap=True, markup=False, width=None if sys.stdout.isatty() else 140)
 # Of the processes that torchrun started, the first speaks.
 err = Screen(
-    stderr=True,
-    highlight=False,
-    emoji=False,
-    soft_wrap=True,
-    markup=False,
-    quiet=os.environ.get("RANK", "0") != "0",
+    stderr=True, highlight=False, emoji=False, soft_wrap=True, markup=False, quiet=os.environ.get("RANK", "0") != "0"
 )
 # Prints a result on standard output.
 echo = out.print

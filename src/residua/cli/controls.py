@@ -37,9 +37,7 @@ def controls(
     forget: opt.Forget = "class:6",
     scale: ScaleOption = "tiny",
     seeds: Annotated[int, opt.run("Number of seeds (0, 1, ...): each has its own models.", min=1)] = 20,
-    first: Annotated[
-        int, opt.run("First seed to run; earlier ones count by their reports in --out.", min=0)
-    ] = 0,
+    first: Annotated[int, opt.run("First seed to run; earlier ones count by their reports in --out.", min=0)] = 0,
     references: Annotated[
         int, opt.methods("Retrained models of each seed that the others are compared with.", min=1)
     ] = 3,
@@ -48,9 +46,7 @@ def controls(
     ] = None,
     ratio: Annotated[str, opt.methods("Retain samples to keep: all, 1:5 (forget : retain) or 10%.")] = "all",
     margin: opt.Margin = None,
-    out: Annotated[Path, opt.output("Folder for models, records and tables.", metavar="DIR")] = Path(
-        "controls"
-    ),
+    out: Annotated[Path, opt.output("Folder for models, records and tables.", metavar="DIR")] = Path("controls"),
     network: opt.OurNetwork = None,
     jobs: opt.Jobs = 2,
     device: opt.Device = "auto",
@@ -71,22 +67,10 @@ def controls(
     where = choose_device(device)
     task = open_task(data, forget)
     study = presets.controls(
-        task,
-        scale=scale,
-        seeds=range(first, seeds),
-        references=references,
-        network=network,
-        labels=method,
-        ratio=ratio,
+        task, scale=scale, seeds=range(first, seeds), references=references, network=network, labels=method, ratio=ratio
     )
     with study_progress(where) as reporting:
-        finished = presets.complete(
-            study,
-            out / "evidence",
-            jobs=jobs,
-            device=str(where),
-            **reporting,
-        )
+        finished = presets.complete(study, out / "evidence", jobs=jobs, device=str(where), **reporting)
     reports = control_reports(finished.records, rules)
     check_alike(earlier, reports)
     for each in reports:
@@ -119,9 +103,9 @@ def _earlier(folder: Path, first: int) -> list[AuditReport]:
 
 
 def calibrate(
-    out: Annotated[
-        Path, opt.output("Folder for the records, the table and the figure.", metavar="DIR")
-    ] = Path("calibration"),
+    out: Annotated[Path, opt.output("Folder for the records, the table and the figure.", metavar="DIR")] = Path(
+        "calibration"
+    ),
     repeats: Annotated[int, opt.run("Fresh draws of each problem.", min=2)] = 100,
     only: Annotated[list[str] | None, opt.run("Only problems of this name; may be repeated.")] = None,
     jobs: Annotated[int, opt.run("Problems read in parallel.", min=1)] = 1,
@@ -154,6 +138,4 @@ def _there(folder: Path) -> list[Record]:
     """The records of problems as they are today, in their order."""
     places = {problem: folder / f"{problem.name}.json" for problem in PROBLEMS}
     found = {problem: Record.read(place) for problem, place in places.items() if place.exists()}
-    return [
-        record for problem, record in found.items() if record.setting.problem == dataclasses.asdict(problem)
-    ]
+    return [record for problem, record in found.items() if record.setting.problem == dataclasses.asdict(problem)]

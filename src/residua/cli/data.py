@@ -53,13 +53,9 @@ def show(data: opt.Data, as_json: opt.AsJson = False) -> None:
     names = opened.class_names or [str(c) for c in range(opened.classes)]
     rows = [
         (str(c), str(name), str(train), str(test))
-        for c, (name, train, test) in enumerate(
-            zip(names, opened.train.counts(), opened.test.counts(), strict=True)
-        )
+        for c, (name, train, test) in enumerate(zip(names, opened.train.counts(), opened.test.counts(), strict=True))
     ]
-    mean, std = (
-        ", ".join(f"{value:.3f}" for value in values) for values in (opened.train.mean, opened.train.std)
-    )
+    mean, std = (", ".join(f"{value:.3f}" for value in values) for values in (opened.train.mean, opened.train.std))
     show_table(
         Table(
             title=f"{opened.name}: {channels} x {height} x {width} pixels, {opened.classes} classes",

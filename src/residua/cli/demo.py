@@ -21,9 +21,7 @@ from residua.text import slug
 
 
 def demo(
-    out: Annotated[Path, opt.output("Folder for models, records and the table.", metavar="DIR")] = Path(
-        "demo"
-    ),
+    out: Annotated[Path, opt.output("Folder for models, records and the table.", metavar="DIR")] = Path("demo"),
     seed: opt.Seed = 0,
     network: opt.OurNetwork = None,
     jobs: opt.Jobs = 2,

@@ -77,9 +77,7 @@ def explain(
     ] = None,
     plugin: opt.Plugins = None,
     as_json: opt.AsJson = False,
-    scale: Annotated[
-        Scale | None, only("Ours (tiny, small) or the paper's (full).", show_default="full")
-    ] = None,
+    scale: Annotated[Scale | None, only("Ours (tiny, small) or the paper's (full).", show_default="full")] = None,
     method: Annotated[list[str] | None, only("Only this method, or pretraining; may be repeated.")] = None,
     dataset: Annotated[str | None, only("Only this data set, such as cifar10.", "--data")] = None,
     network: Annotated[str | None, only("Only this network, such as resnet18.")] = None,
@@ -116,9 +114,7 @@ def explain(
 def _entry(name: str) -> Entry:
     """The method, the measure or the pretraining of this name, ignoring case."""
     known = {label.lower(): Entry.of(method) for label, method in methods().items()}
-    known |= {
-        label.lower(): Entry.of(kind()) for label, kind in measures().items() if label.lower() not in known
-    }
+    known |= {label.lower(): Entry.of(kind()) for label, kind in measures().items() if label.lower() not in known}
     known[PRETRAINING] = Entry.of(Pretraining(), PRETRAINING)
     if name.lower() in known:
         return known[name.lower()]
@@ -141,8 +137,7 @@ def _print_metric(entry: Explanation, as_json: bool) -> None:
     of_measures = {label: Entry.of(measures()[label]()) for label in entry.measures}
     if as_json:
         settings = {
-            label: {"label": label, "class": measure.kind} | measure.settings
-            for label, measure in of_measures.items()
+            label: {"label": label, "class": measure.kind} | measure.settings for label, measure in of_measures.items()
         }
         echo_json(dataclasses.asdict(entry) | {"settings": settings})
         return
@@ -252,9 +247,7 @@ def _print_recipes(scale: Scale, chosen: dict[str, Any], as_json: bool) -> None:
 
 def _settings_line(settings: dict[str, Any]) -> str:
     """Names and values; a group of settings by its name only."""
-    return ", ".join(
-        name if isinstance(value, dict) else f"{name}={value}" for name, value in settings.items()
-    )
+    return ", ".join(name if isinstance(value, dict) else f"{name}={value}" for name, value in settings.items())
 
 
 def _value(value: Any) -> str:

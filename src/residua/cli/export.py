@@ -46,9 +46,7 @@ def export(
     ] = "page",
     out: Annotated[
         Path | None,
-        opt.output(
-            "File to write.", metavar="FILE", show_default="report.html in DIR for a page; others are printed"
-        ),
+        opt.output("File to write.", metavar="FILE", show_default="report.html in DIR for a page; others are printed"),
     ] = None,
     kind: Annotated[
         Kind | None,

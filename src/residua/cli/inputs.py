@@ -35,18 +35,12 @@ from residua.unlearn import Unlearner, find
 # Files beside records and reports that are neither.
 OTHERS = ("keys.json", "study.json")
 ScaleOption = Annotated[
-    Scale,
-    methods(
-        "Default hyperparameters: ours (tiny, small) or the paper's (full). Explicit options override them."
-    ),
+    Scale, methods("Default hyperparameters: ours (tiny, small) or the paper's (full). Explicit options override them.")
 ]
 
 
 def open_task(
-    data: str,
-    forget: str,
-    models: Sequence[str | Path | Checkpoint | None] = (),
-    shown: Preprocessing | None = None,
+    data: str, forget: str, models: Sequence[str | Path | Checkpoint | None] = (), shown: Preprocessing | None = None
 ) -> ForgetTask:
     """The task, shown as its models expect it, and notes about the data.
 
@@ -88,9 +82,7 @@ def carried_by(models: Sequence[str | Path | Checkpoint | None]) -> tuple[Prepro
 
 
 def _alike(one: Preprocessing, other: Preprocessing) -> bool:
-    numbers = zip(
-        (*(one.mean or ()), *(one.std or ())), (*(other.mean or ()), *(other.std or ())), strict=False
-    )
+    numbers = zip((*(one.mean or ()), *(one.std or ())), (*(other.mean or ()), *(other.std or ())), strict=False)
     return (
         one.size == other.size
         and len(one.mean or ()) == len(other.mean or ())
@@ -135,16 +127,12 @@ def check_outputs(out: Path, record: Path | None) -> None:
     if record and record.suffix != ".json":
         raise InputError(f"--record {record} must end in .json")
     if record and not re.fullmatch(NAME, record.stem):
-        raise InputError(
-            f"--record {record} must be named in lower-case letters, digits, dots and dashes; rename it"
-        )
+        raise InputError(f"--record {record} must be named in lower-case letters, digits, dots and dashes; rename it")
     for path in filter(None, (out, record)):
         check_place(path)
 
 
-def named(
-    others: Mapping[str, Path | None], models: Sequence[Path], *, kept: Sequence[str] = ()
-) -> dict[str, Path]:
+def named(others: Mapping[str, Path | None], models: Sequence[Path], *, kept: Sequence[str] = ()) -> dict[str, Path]:
     """A name for each checkpoint; if two would share one, or a record's, a number follows it.
 
     `kept` are names that none of `models` may have.
@@ -167,9 +155,7 @@ def records_in(folder: Path) -> list[Record]:
     inside = own_folder(folder, RECORDS) if (folder / RECORDS).is_dir() else folder
     paths = sorted(path for path in inside.glob("[!.]*.json") if path.name not in OTHERS)
     if not paths:
-        raise InputError(
-            f"{folder} holds no records yet; run the study first, or give the folder of an audit or study"
-        )
+        raise InputError(f"{folder} holds no records yet; run the study first, or give the folder of an audit or study")
     place = {each: number for number, each in enumerate(_order(own_file(folder / "keys.json")))}
     paths.sort(key=lambda path: place.get(path.stem, len(place)))
     known = [path for path in paths if not place or path.stem in place]
@@ -203,9 +189,7 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError) as error:
-        raise InputError(
-            f"--device {name} cannot be used here ({str(error).splitlines()[0]}); try cpu"
-        ) from error
+        raise InputError(f"--device {name} cannot be used here ({str(error).splitlines()[0]}); try cpu") from error
     return device
 
 
@@ -218,9 +202,7 @@ def announce(device: torch.device) -> None:
         say(device_facts(device))
 
 
-def chosen_method(
-    label: str, scale: Scale, task: ForgetTask, network: str, fields: dict[str, Any]
-) -> Unlearner:
+def chosen_method(label: str, scale: Scale, task: ForgetTask, network: str, fields: dict[str, Any]) -> Unlearner:
     """The method with the scale's recipe and, on top, the fields that were given."""
     method = find(label)
     recipe = unlearning_of(method.label, scale, task.scenario, task.dataset, network)
@@ -241,9 +223,7 @@ def with_fields(
     critic_lr. `defaults` are shown instead of the fields' own.
     """
     own_fields = {
-        name: each
-        for name, each in described(kind).items()
-        if name not in leave_out and _can_be_typed(each.type)
+        name: each for name, each in described(kind).items() if name not in leave_out and _can_be_typed(each.type)
     }
     shown = {field.name: field.default for field in dataclasses.fields(kind)} | dict(defaults or {})
     names = {name: (qualified or {}).get(name, name) for name in own_fields}
@@ -270,9 +250,7 @@ def with_fields(
 
         @functools.wraps(command)
         def call(**given: Any) -> Any:
-            fields = {
-                name: value for name, option in names.items() if (value := given.pop(option)) is not None
-            }
+            fields = {name: value for name, option in names.items() if (value := given.pop(option)) is not None}
             return command(**given, fields=fields)
 
         return with_parameters(call, [*shared, *added])

@@ -42,15 +42,12 @@ def measure(
         list[Path] | None, typer.Argument(help="Checkpoints (.safetensors, .pt, .pth).", metavar="MODEL")
     ] = None,
     metrics: Annotated[
-        str,
-        opt.methods("Metrics, separated by commas (UA,E-MIA,recovery), or all. residua explain lists them."),
+        str, opt.methods("Metrics, separated by commas (UA,E-MIA,recovery), or all. residua explain lists them.")
     ] = "UA,RA,TA",
     original: Annotated[Path | None, opt.models("Checkpoint of the model before unlearning (IDI 1).")] = None,
     reference: Annotated[
         Path | None,
-        opt.models(
-            "Checkpoint of a model retrained without the forgotten data (IDI 0): its values are the aim."
-        ),
+        opt.models("Checkpoint of a model retrained without the forgotten data (IDI 0): its values are the aim."),
     ] = None,
     random: Annotated[
         bool, opt.models("Also measure a network with random weights; needs --original.", "--random")
@@ -58,9 +55,7 @@ def measure(
     settings: Annotated[
         list[str] | None,
         opt.methods(
-            "Setting of a measure, such as mia.classifier=svc; may be repeated.",
-            "--set",
-            metavar="MEASURE.FIELD=VALUE",
+            "Setting of a measure, such as mia.classifier=svc; may be repeated.", "--set", metavar="MEASURE.FIELD=VALUE"
         ),
     ] = None,
     plugin: opt.Plugins = None,
@@ -102,18 +97,14 @@ def measure(
     available[INFORMATION] = replace(InformationCurve(), **fields)
     for setting in settings or []:
         _set(available, setting)
-    wanted, needed = _asked(
-        metrics, available, original=original is not None, reference=reference is not None
-    )
+    wanted, needed = _asked(metrics, available, original=original is not None, reference=reference is not None)
     if fields and INFORMATION not in needed:
         raise InputError("settings of the critics were given, but nothing reads them; add --metrics IDI")
     where = choose_device(device)
     task = open_task(data, forget, [original, reference, *(models or [])])
     if wanted is None:
         _say_what_is_left_out(original=original is not None, reference=reference is not None)
-    places = named(
-        {"Reference": reference, "Original": original}, models or [], kept=["Random"] if random else []
-    )
+    places = named({"Reference": reference, "Original": original}, models or [], kept=["Random"] if random else [])
     loaded = {name: load_for(task, path, where, network, cuts, trust) for name, path in places.items()}
     if random:
         with seeded(0):
@@ -168,17 +159,13 @@ def _set(available: dict[str, Measure], setting: str) -> None:
     key, equals, value = setting.partition("=")
     label, _, name = key.rpartition(".")
     if not equals or label not in available:
-        raise InputError(
-            f"--set {setting!r} is not understood; write MEASURE.FIELD=VALUE, such as mia.classifier=svc"
-        )
+        raise InputError(f"--set {setting!r} is not understood; write MEASURE.FIELD=VALUE, such as mia.classifier=svc")
     known: dict[str, Any] = {
         field.name: getattr(available[label], field.name)
         for field in fields_of(available[label])  # type: ignore[arg-type]
     }
     if name not in known:
-        raise InputError(
-            f"--set {setting!r}: {label} has no field {name!r}; it has {', '.join(known) or 'none'}"
-        )
+        raise InputError(f"--set {setting!r}: {label} has no field {name!r}; it has {', '.join(known) or 'none'}")
     if not isinstance(known[name], int | float | str) or isinstance(known[name], bool):
         raise InputError(f"--set {setting!r}: {name} cannot be set here; set it in Python")
     try:
@@ -198,9 +185,7 @@ def _asked(names: str, available: Mapping[str, Measure], **there: bool) -> tuple
     needed: list[str] = []
     for word in filter(None, (word.strip() for word in names.split(","))):
         if word in available:  # all that this measure gives
-            entries = [
-                entry for entry in explanations() if entry.measures == (word,) and not _lacking(entry, there)
-            ]
+            entries = [entry for entry in explanations() if entry.measures == (word,) and not _lacking(entry, there)]
             wanted |= {word, *(entry.name for entry in entries)}
             needed.append(word)
             continue
@@ -270,9 +255,7 @@ def _records(
 
 def _chosen(all_found: Reading, record: Record, wanted: set[str] | None) -> Reading:
     """Only what was asked for; a metric whose measure refused is missing with its reason."""
-    foreign = {
-        name for label, values in record.readings.items() if wanted and label in wanted for name in values
-    }
+    foreign = {name for label, values in record.readings.items() if wanted and label in wanted for name in values}
 
     def asked(name: str) -> bool:
         entry = explained(name)

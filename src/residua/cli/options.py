@@ -106,10 +106,7 @@ Started = Annotated[
 ]
 Cuts = Annotated[
     str | None,
-    models(
-        "Submodules at which the blocks of your network end, if it is not recognised.",
-        metavar="NAME,NAME,...",
-    ),
+    models("Submodules at which the blocks of your network end, if it is not recognised.", metavar="NAME,NAME,..."),
 ]
 Trust = Annotated[
     bool,
@@ -121,13 +118,9 @@ Trust = Annotated[
 ]
 MethodName = Annotated[
     str | None,
-    typer.Argument(
-        metavar="METHOD", help="COLA, SCRUB, EU-10, ... (see residua explain methods), or file.py:Class."
-    ),
+    typer.Argument(metavar="METHOD", help="COLA, SCRUB, EU-10, ... (see residua explain methods), or file.py:Class."),
 ]
-MethodOption = Annotated[
-    str | None, methods("METHOD, given as an option instead.", "--method", metavar="METHOD")
-]
+MethodOption = Annotated[str | None, methods("METHOD, given as an option instead.", "--method", metavar="METHOD")]
 CheckpointOut = Annotated[Path, output("Checkpoint to write (.safetensors).", metavar="FILE")]
 RecordOut = Annotated[Path | None, output("Record of the run to write (.json).", metavar="FILE")]
 Seed = Annotated[int, run("Same seed, same machine: same numbers.")]
@@ -150,15 +143,11 @@ IMAGE_OPTIONS: dict[str, Any] = {
         images("Instead of --mean and --std: ImageNet's, those of the training data, or none."),
     ],
     "rehash": Annotated[
-        bool | None,
-        images("Read all image files again instead of trusting the digests kept beside them.", "--rehash"),
+        bool | None, images("Read all image files again instead of trusting the digests kept beside them.", "--rehash")
     ],
     "limit": Annotated[
         int | None,
-        data(
-            "Quick look: at most this many training and this many test examples, the same ones every time.",
-            min=1,
-        ),
+        data("Quick look: at most this many training and this many test examples, the same ones every time.", min=1),
     ],
     "dataset_name": Annotated[str | None, images("Name of the data set; recipes are chosen by it.")],
 }
@@ -224,9 +213,7 @@ def named_method(arguments: Sequence[str]) -> str | None:
 def given(arguments: Sequence[str], option: str) -> list[str]:
     """The values of an option in arguments that are not parsed yet."""
     values = [word.partition("=")[2] for word in arguments if word.startswith(f"{option}=")]
-    return values + [
-        after for word, after in itertools.pairwise(arguments) if word == option and after != "--"
-    ]
+    return values + [after for word, after in itertools.pairwise(arguments) if word == option and after != "--"]
 
 
 def command_line() -> str:

@@ -77,8 +77,7 @@ def _chosen_study(
     forget: Annotated[
         str | None,
         opt.data(
-            "Data that a built-in study forgets: class:6, classes:1,2, samples:50 (per class), or "
-            "indices:FILE.",
+            "Data that a built-in study forgets: class:6, classes:1,2, samples:50 (per class), or indices:FILE.",
             "--forget",
             metavar="WHAT",
             show_default="the study's own",
@@ -94,34 +93,27 @@ def _chosen_study(
         int | None, opt.methods("Number of seeds (0, 1, ...).", min=1, show_default="the study's own")
     ] = None,
     draws: Annotated[
-        int | None,
-        opt.methods("Number of unlearning seeds of each Original.", min=1, show_default="the study's own"),
+        int | None, opt.methods("Number of unlearning seeds of each Original.", min=1, show_default="the study's own")
     ] = None,
     information: Annotated[bool, opt.critics("Measure the information in blocks, and IDI.")] = True,
     restarts: Annotated[
-        int | None,
-        opt.critics("Number of times that each critic is fitted.", min=1, show_default="the study's own"),
+        int | None, opt.critics("Number of times that each critic is fitted.", min=1, show_default="the study's own")
     ] = None,
     trajectory: Annotated[
         bool,
-        opt.output(
-            "Also read UA, RA and TA after every epoch of every method; the page shows them.", "--trajectory"
-        ),
+        opt.output("Also read UA, RA and TA after every epoch of every method; the page shows them.", "--trajectory"),
     ] = False,
     compact: Annotated[
         bool,
         opt.output(
-            "Records of a tenth of the size: all values, but of samples only what tables and figures need.",
-            "--compact",
+            "Records of a tenth of the size: all values, but of samples only what tables and figures need.", "--compact"
         ),
     ] = False,
 ) -> Study:
     """A built-in study or that of a file, with the changes that were asked for."""
     named = _named_study(name)
     if isinstance(named, Study) and (data or forget or network or init):
-        raise InputError(
-            f"{name} defines its own data and networks; leave --data, --forget, --network and --init out"
-        )
+        raise InputError(f"{name} defines its own data and networks; leave --data, --forget, --network and --init out")
     more = {} if init is None else {"init": starting_weights(init, out)}
     study = named if isinstance(named, Study) else named(data, forget, network, console.say, **more)
     changes: dict[str, Any] = {"measures": _measures(study, information, restarts)}
@@ -149,9 +141,7 @@ def _named_study(name: str) -> Any:
     except InputError:
         raise
     except Exception as error:  # the code is the user's, and so is what it raises
-        raise InputError(
-            f"{path} cannot be run ({type(error).__name__}: {first_line(error)}); correct it"
-        ) from error
+        raise InputError(f"{path} cannot be run ({type(error).__name__}: {first_line(error)}); correct it") from error
     if not inside:
         if not isinstance(defined.get("study"), Study):
             raise InputError(f"{path} defines no study; write study = Study(...) in it")
@@ -164,13 +154,10 @@ def _named_study(name: str) -> Any:
 
 def _measures(study: Study, information: bool, restarts: int | None) -> tuple[Any, ...]:
     """The study's measures as they were asked for, and those of --plugin files."""
-    own: list[Any] = [
-        each for each in study.measures if information or not isinstance(each, InformationCurve)
-    ]
+    own: list[Any] = [each for each in study.measures if information or not isinstance(each, InformationCurve)]
     if restarts is not None:
         own = [
-            dataclasses.replace(each, restarts=restarts) if isinstance(each, InformationCurve) else each
-            for each in own
+            dataclasses.replace(each, restarts=restarts) if isinstance(each, InformationCurve) else each for each in own
         ]
     labels = {each.label for each in own}
     plugged = [kind() for kind in measures().values() if kind.__module__.startswith(plugins.PREFIX)]
@@ -212,9 +199,7 @@ def _with_study(command: Callable[..., None]) -> Callable[..., None]:
         asked = {name: given.pop(name) for name in options}
         command(functools.partial(_chosen_study, given["out"], **asked), **given)
 
-    parameters = [
-        each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*options.values(), *own.values())
-    ]
+    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*options.values(), *own.values())]
     return opt.with_preprocessing(opt.with_parameters(call, parameters))
 
 
@@ -226,8 +211,7 @@ def _existing(folder: Path) -> Path:
 
 Out = Annotated[Path, opt.output("Folder of the study: cells, models, records.", metavar="DIR")]
 Folder = Annotated[
-    Path,
-    typer.Argument(metavar="DIR", callback=_existing, help="The folder that `study run --out` wrote to."),
+    Path, typer.Argument(metavar="DIR", callback=_existing, help="The folder that `study run --out` wrote to.")
 ]
 
 
@@ -237,16 +221,13 @@ def run(
     chosen: Callable[[], Study],
     out: Out,
     jobs: Annotated[int, opt.run("Worker processes, one thread each.", min=1)] = 2,
-    engine: Annotated[
-        Literal["local", "ray"], opt.run("Worker processes here, or tasks of a Ray cluster.")
-    ] = "local",
+    engine: Annotated[Literal["local", "ray"], opt.run("Worker processes here, or tasks of a Ray cluster.")] = "local",
     address: Annotated[
         str | None, opt.run("Address of a running Ray cluster, or auto; without it Ray is started here.")
     ] = None,
     device: opt.Device = "auto",
     limit: Annotated[
-        str | None,
-        opt.run("Longest time of a worker for one model (10m, 2h); then it is ended.", metavar="TIME"),
+        str | None, opt.run("Longest time of a worker for one model (10m, 2h); then it is ended.", metavar="TIME")
     ] = None,
     keep: Annotated[str, opt.run("Time between two saved states of a long training.", metavar="TIME")] = "2m",
     rehearse: Annotated[
@@ -286,18 +267,14 @@ def run(
         console.report_failures(finished.failures)
         raise InputError(f"the study {study.name} has no rows, so there is nothing to show; give it methods")
     rows = summary(finished.records)
-    tables = study_tables(
-        finished.records, rows=rows, verdicts=_words(finished.records), own=_own(finished.records)
-    )
+    tables = study_tables(finished.records, rows=rows, verdicts=_words(finished.records), own=_own(finished.records))
     for each in tables:
         console.show(each)
     write_text(out / "table.md", "\n".join(each.markdown() for each in tables))
     if finished.computed or not _is_current(out):
         _write_page(out, finished.records, rows)
     console.say(f"Open {out / PAGE} to look at it.")
-    console.say(
-        f"{finished.computed} cells computed, {finished.reused} found; records are in {out}/records/."
-    )
+    console.say(f"{finished.computed} cells computed, {finished.reused} found; records are in {out}/records/.")
     console.report_failures(finished.failures)
 
 
@@ -321,8 +298,7 @@ def _show_sizes(study: Study) -> None:
         console.echo(
             f"{each.name}: {size_of(each.weights)} of weights, {each.models} models in {size_of(each.disk)} of disk; a "
             f"training takes about {size_of(each.training)} of the device's memory (batch {each.batch}, "
-            f"{size_of(each.image)} an image, float32)"
-            + (f", images {size_of(each.pixels)}" if each.pixels else "")
+            f"{size_of(each.image)} an image, float32)" + (f", images {size_of(each.pixels)}" if each.pixels else "")
         )
         for block, (size, place) in each.features.items():
             console.echo(f"  features of block {block}: {size_of(size)}, {PLACES[place]}")
@@ -337,10 +313,7 @@ def _is_current(folder: Path) -> bool:
     """True if the page is newer than the study's definition and every record; a run that finds all leaves those alone."""
     try:
         drawn = (folder / PAGE).stat().st_mtime_ns
-        return all(
-            path.stat().st_mtime_ns < drawn
-            for path in (folder / "study.json", *folder.glob("records/*.json"))
-        )
+        return all(path.stat().st_mtime_ns < drawn for path in (folder / "study.json", *folder.glob("records/*.json")))
     except OSError:
         return False
 
@@ -405,8 +378,7 @@ def status(folder: Folder, as_json: opt.AsJson = False) -> None:
 
 @app.command()
 def why(
-    folder: Folder,
-    cell: Annotated[str, typer.Argument(help="Name of a cell, such as seed0-cola/information.")],
+    folder: Folder, cell: Annotated[str, typer.Argument(help="Name of a cell, such as seed0-cola/information.")]
 ) -> None:
     """Explain why a cell was computed again: which of its inputs changed, old and new.
 
@@ -427,9 +399,7 @@ def _with_records(folder: Path) -> Path:
 def table(
     folder: Annotated[
         Path,
-        typer.Argument(
-            metavar="DIR", callback=_with_records, help="The folder of a study, or any folder of records."
-        ),
+        typer.Argument(metavar="DIR", callback=_with_records, help="The folder of a study, or any folder of records."),
     ],
     by: Annotated[
         Literal["reference", "last", "block", "family"] | None,
@@ -438,15 +408,12 @@ def table(
     reference: Annotated[
         list[str] | None,
         typer.Option(
-            help="Zero of IDI: a method, or all Retrains (all); several with --by reference.",
-            show_default="Retrain",
+            help="Zero of IDI: a method, or all Retrains (all); several with --by reference.", show_default="Retrain"
         ),
     ] = None,
     last: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Number of last blocks that IDI sums.", show_default="all that were measured"
-        ),
+        typer.Option(min=1, help="Number of last blocks that IDI sums.", show_default="all that were measured"),
     ] = None,
     family: Annotated[
         str | None,
@@ -480,9 +447,7 @@ def table(
         rows = summary(records, reference=(reference or ["Retrain"])[0], last=last, family=family)
     else:
         zero = (reference or ["Retrain"])[0]
-        tables = study_tables(
-            records, zero, verdicts=_words(records), last=last, family=family, own=_own(records)
-        )
+        tables = study_tables(records, zero, verdicts=_words(records), last=last, family=family, own=_own(records))
     if as_json:
         console.echo_json({"rows": rows})
         return

@@ -64,8 +64,7 @@ def train(
         int | None, opt.models("Width of a ResNet.", show_default="by scale: 16 (tiny, small) or 64 (full)")
     ] = None,
     validation: Annotated[
-        float | None,
-        opt.data("Fraction of the training data to hold out, as tune does; it replaces the test data."),
+        float | None, opt.data("Fraction of the training data to hold out, as tune does; it replaces the test data.")
     ] = None,
     variant: Annotated[str, opt.models("Variant of a ViT: micro, tiny, small or base.")] = "tiny",
     patch: Annotated[int, opt.models("Patch size of a ViT.")] = 4,
@@ -138,12 +137,7 @@ def train(
 
 
 def _begun(
-    network: str,
-    cuts: str | None,
-    init: Checkpoint | None,
-    trust: bool,
-    task: ForgetTask,
-    shape: dict[str, Any],
+    network: str, cuts: str | None, init: Checkpoint | None, trust: bool, task: ForgetTask, shape: dict[str, Any]
 ) -> Classifier:
     """The network before its training: drawn, or with the weights of --init."""
     channels, height, width = task.retain.shape

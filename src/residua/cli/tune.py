@@ -33,8 +33,7 @@ def tune(
     original: Annotated[
         Path | None,
         opt.models(
-            "Checkpoint of Original, trained with the same --validation; without it Original and Retrain "
-            "are trained.",
+            "Checkpoint of Original, trained with the same --validation; without it Original and Retrain are trained.",
             metavar="FILE",
         ),
     ] = None,
@@ -44,38 +43,29 @@ def tune(
     out: Annotated[
         Path,
         opt.output(
-            "Folder for what was tried; its Original and Retrain serve every method that is tuned there.",
-            metavar="DIR",
+            "Folder for what was tried; its Original and Retrain serve every method that is tuned there.", metavar="DIR"
         ),
     ] = Path("tuning"),
     trials: Annotated[int, search("Choices to try, those of earlier runs included.", min=1)] = 20,
     epochs: Annotated[
         int | None, search("Maximum number of epochs.", min=1, show_default="each field's own, usually 10")
     ] = None,
-    low: Annotated[
-        float | None, search("Smallest learning rate.", show_default="1e-5, as the paper's")
-    ] = None,
-    high: Annotated[
-        float | None, search("Largest learning rate.", show_default="0.01, as the paper's")
-    ] = None,
+    low: Annotated[float | None, search("Smallest learning rate.", show_default="1e-5, as the paper's")] = None,
+    high: Annotated[float | None, search("Largest learning rate.", show_default="0.01, as the paper's")] = None,
     validation: Annotated[
         float, search("Fraction of the training data that is held out, and on which TA is read.")
     ] = tuning.SHARE,
     part: Annotated[
-        float,
-        search("Fraction of the other training data that the search uses: faster, and an approximation."),
+        float, search("Fraction of the other training data that the search uses: faster, and an approximation.")
     ] = 1.0,
     best_of: Annotated[
         Path | None,
         search(
-            "Try the best --trials choices of an earlier search instead of new ones: its record, or the "
-            "folder.",
+            "Try the best --trials choices of an earlier search instead of new ones: its record, or the folder.",
             metavar="PATH",
         ),
     ] = None,
-    index: Annotated[
-        bool, search("After the search, read the IDI of all acceptable choices.", "--idi")
-    ] = False,
+    index: Annotated[bool, search("After the search, read the IDI of all acceptable choices.", "--idi")] = False,
     network: opt.Network = None,
     cuts: opt.Cuts = None,
     trust: opt.Trust = False,
@@ -98,9 +88,7 @@ def tune(
     if not every:
         tuning.ranges(find(label), epochs, low, high)  # an unknown name, or an empty range, costs no loading
     if (original is None) != (reference is None):
-        raise InputError(
-            "--original and --reference belong together; give both, or neither to have them trained"
-        )
+        raise InputError("--original and --reference belong together; give both, or neither to have them trained")
     check_place(out / "study.json")
     where = choose_device(device)
     task = open_task(data, forget, [original, reference])

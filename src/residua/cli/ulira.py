@@ -34,15 +34,9 @@ def ulira(
     ] = None,
     forget_sets: Annotated[
         int | None,
-        attack(
-            "Number of forget sets that each model unlearns in turn.",
-            min=1,
-            show_default="by scale: 4, 10, 40",
-        ),
+        attack("Number of forget sets that each model unlearns in turn.", min=1, show_default="by scale: 4, 10, 40"),
     ] = None,
-    size: Annotated[
-        int | None, attack("Mean size of a forget set.", show_default="by scale: 40, 200, 200")
-    ] = None,
+    size: Annotated[int | None, attack("Mean size of a forget set.", show_default="by scale: 40, 200, 200")] = None,
     of_class: Annotated[
         str | None, attack("Class whose examples are forgotten, or all.", show_default="by scale: 6, 4, 4")
     ] = None,
@@ -55,18 +49,12 @@ def ulira(
     ] = None,
     epochs: Annotated[
         int | None,
-        attack(
-            "Epochs of each shadow model; more of them memorise more.",
-            min=1,
-            show_default="by scale: 12, 10, 300",
-        ),
+        attack("Epochs of each shadow model; more of them memorise more.", min=1, show_default="by scale: 12, 10, 300"),
     ] = None,
     budget: Annotated[
         str | None, opt.run("Start nothing that would take longer: 90s, 10m, 2h, 3d.", metavar="TIME")
     ] = None,
-    out: Annotated[Path, opt.output("Folder for shadow models, scores and the table.", metavar="DIR")] = Path(
-        "ulira"
-    ),
+    out: Annotated[Path, opt.output("Folder for shadow models, scores and the table.", metavar="DIR")] = Path("ulira"),
     jobs: Annotated[
         int | None,
         opt.run(

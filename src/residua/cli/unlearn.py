@@ -32,9 +32,7 @@ from residua.training.settings import described, directions
 from residua.unlearn import Unlearner, find, methods, traits
 
 # `train` begins at 0. With that seed Random would be the very weights that Original began with.
-MethodSeed = Annotated[
-    int, opt.run("Same seed, same machine: same numbers. Use another one than Original's.")
-]
+MethodSeed = Annotated[int, opt.run("Same seed, same machine: same numbers. Use another one than Original's.")]
 # A field that is a group of settings has no option.
 GROUPED = ("pretraining",)
 # Fields whose names are those of options for images have longer ones here.
@@ -56,14 +54,10 @@ def fitted(arguments: Sequence[str]) -> Callable[..., Any]:
     _refuse_settings(arguments, method)
     kind = type(method)
     scale = (opt.given(arguments, "--scale") or ["tiny"])[-1]
-    scenario = (
-        "class" if (opt.given(arguments, "--forget") or ["class"])[-1].startswith("class") else "random"
-    )
+    scenario = "class" if (opt.given(arguments, "--forget") or ["class"])[-1].startswith("class") else "random"
     panel = f"Settings of {method.label} (defaults of --scale {scale}, {scenario} forgetting)"
     defaults = _recipe(method.label, scale, scenario, arguments) | _fixed(method)
-    return inputs.with_fields(kind, leave_out=GROUPED, qualified=QUALIFIED, defaults=defaults, panel=panel)(
-        unlearn
-    )
+    return inputs.with_fields(kind, leave_out=GROUPED, qualified=QUALIFIED, defaults=defaults, panel=panel)(unlearn)
 
 
 def _fixed(method: Unlearner) -> dict[str, Any]:
@@ -191,9 +185,7 @@ def unlearn(
     say(f"weights in {out}" + (f", record in {record}" if record else ""))
 
 
-def _warn(
-    unlearner: Unlearner, task: ForgetTask, before: dict[str, float], after: Mapping[str, float]
-) -> None:
+def _warn(unlearner: Unlearner, task: ForgetTask, before: dict[str, float], after: Mapping[str, float]) -> None:
     """One sentence about a run that did nothing or ruined the model."""
     if traits(unlearner).guarded:
         for warning in guards(

@@ -32,16 +32,12 @@ Moved = Annotated[str | None, opt.models("New path, if the file has moved since 
 
 
 def verify(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The folder that `residua audit --out` wrote.")
-    ],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder that `residua audit --out` wrote.")],
     later: Annotated[
         Path | None,
         typer.Argument(metavar="LATER", help="A later audit, to say what changed since; it is checked too."),
     ] = None,
-    rerun: Annotated[
-        bool, opt.run("Measure again, from the models and the data, and compare.", "--rerun")
-    ] = False,
+    rerun: Annotated[bool, opt.run("Measure again, from the models and the data, and compare.", "--rerun")] = False,
     original: Moved = None,
     unlearned: Moved = None,
     reference: Annotated[
@@ -54,9 +50,7 @@ def verify(
     ] = None,
     forget: Annotated[
         str | None,
-        opt.data(
-            "Data that were to be forgotten, such as class:6, if the report does not say it.", metavar="WHAT"
-        ),
+        opt.data("Data that were to be forgotten, such as class:6, if the report does not say it.", metavar="WHAT"),
     ] = None,
     network: opt.Network = None,
     cuts: opt.Cuts = None,
@@ -73,8 +67,7 @@ def verify(
         ),
     ] = None,
     plan: Annotated[
-        Path | None,
-        opt.rules("Plan that was published; an audit that departs from it does not hold.", metavar="FILE"),
+        Path | None, opt.rules("Plan that was published; an audit that departs from it does not hold.", metavar="FILE")
     ] = None,
 ) -> None:
     """Check a saved audit: recompute its hashes and every number that follows from its readings.
@@ -116,14 +109,12 @@ def verify(
     if plan is not None:
         echo(f"The audit follows the plan {plan}.")
     elif "plan" in report.about:
-        echo(
-            "The audit follows the plan whose hash is in report.md; compare it with the one published (--plan FILE).",
-        )
+        echo("The audit follows the plan whose hash is in report.md; compare it with the one published (--plan FILE).")
     shown = "that thumbnails are of those images, " if (folder / THUMBNAILS).exists() else ""
     true = "" if rerun else "that the readings are true (--rerun), "
     echo(
         f"Not shown: {true}{shown}that the reference never saw the data, why measures were left out, and that the rules "
-        "were chosen before the result was known.",
+        "were chosen before the result was known."
     )
 
 
@@ -142,11 +133,7 @@ def _of_page(folder: Path) -> list[str]:
 
     if not (folder / PAGE).exists():
         return []
-    but = (
-        " but for its figures, which another version drew"
-        if drawn_elsewhere(read_text(folder / PAGE))
-        else ""
-    )
+    but = " but for its figures, which another version drew" if drawn_elsewhere(read_text(folder / PAGE)) else ""
     return [f"{PAGE} is the page that they give{but}."]
 
 
@@ -162,23 +149,15 @@ def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float | 
     report = read_report(folder)
     records = read_records(folder, report)
     kept = report.about.get("typed")
-    then = (
-        {name: word for name, word in kept.items() if isinstance(word, str)} if isinstance(kept, dict) else {}
-    )
+    then = {name: word for name, word in kept.items() if isinstance(word, str)} if isinstance(kept, dict) else {}
     references = references_in(records) if report.against == "model" else []
     roles = ["original", "unlearned", *references]
-    needed = (
-        roles if report.tier != "weights" else [*roles, "data", "forget", *["init"] * ("start" in records)]
-    )
+    needed = roles if report.tier != "weights" else [*roles, "data", "forget", *["init"] * ("start" in records)]
     _refuse_strange(typed, needed, len(references))
     missing = [name for name in needed if name not in typed and name not in then]
     if missing:
-        raise InputError(
-            f"the report does not say where its models and data are; give --{', --'.join(missing)}"
-        )
-    words = {
-        name: typed[name] if name in typed else _now_at(then[name], name, folder, then) for name in needed
-    }
+        raise InputError(f"the report does not say where its models and data are; give --{', --'.join(missing)}")
+    words = {name: typed[name] if name in typed else _now_at(then[name], name, folder, then) for name in needed}
     if report.tier != "weights":
         models: dict[str, Any] = {role: read_saved(*files_of(words[role])).sampled() for role in roles}
         for role, model in models.items():

@@ -16,9 +16,7 @@ def average_gap(unlearned: Mapping[str, float], reference: Mapping[str, float]) 
     both = [name for name in ("UA", "RA", "TA", "E-MIA") if name in unlearned and name in reference]
     chosen = [abs(unlearned[name] - reference[name]) for name in both]
     if not chosen:
-        raise InputError(
-            "two models cannot be compared: they share none of UA, RA, TA and E-MIA; measure them"
-        )
+        raise InputError("two models cannot be compared: they share none of UA, RA, TA and E-MIA; measure them")
     return float(np.mean(chosen))
 
 
@@ -56,9 +54,7 @@ def class_changes(unlearned: Reading, original: Reading) -> Reading:
     tested = count > 0
     values = {f"class_change.{c}": float(change[c]) for c in np.flatnonzero(tested)}
     values["class_change.worst"] = float(change[tested & unlearned.arrays["retained"]].min())
-    notes = {
-        f"class_change.{c}": f"the test data hold no image of class {c}" for c in np.flatnonzero(~tested)
-    }
+    notes = {f"class_change.{c}": f"the test data hold no image of class {c}" for c in np.flatnonzero(~tested)}
     return Reading(values, notes=notes)
 
 

@@ -165,13 +165,7 @@ class Witness:
 
 
 def witness(
-    name: str,
-    unlearned: float,
-    *,
-    original: float,
-    references: Sequence[float],
-    n: int,
-    errors: Sequence[float] = (),
+    name: str, unlearned: float, *, original: float, references: Sequence[float], n: int, errors: Sequence[float] = ()
 ) -> Witness | None:
     """From accuracies on n samples; None where Original's is not clearly above the references', so that it tells nothing.
 
@@ -179,9 +173,7 @@ def witness(
     """
     expected = float(np.mean(references))
     gain = original - expected
-    error = math.sqrt(
-        sum(standard_error(share, n) ** 2 for share in (unlearned, expected)) + sum(e**2 for e in errors)
-    )
+    error = math.sqrt(sum(standard_error(share, n) ** 2 for share in (unlearned, expected)) + sum(e**2 for e in errors))
     if gain <= Z95 * math.hypot(standard_error(original, n), standard_error(expected, n)):
         return None
     value, error = (unlearned - expected) / gain, error / gain

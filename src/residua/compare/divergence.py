@@ -69,9 +69,7 @@ def _checked(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarra
         )
     for log_p in (p, q):
         if np.isnan(log_p).any() or np.abs(np.exp(log_p).sum(axis=1) - 1).max() > SUMS_TO_ONE:
-            raise InputError(
-                "log-probabilities must belong to probabilities that sum to 1; take a log softmax"
-            )
+            raise InputError("log-probabilities must belong to probabilities that sum to 1; take a log softmax")
     return p, q
 
 
@@ -140,9 +138,7 @@ def weight_distance(left: Reading, right: Reading, name: str = "weight_distance"
         raise InputError("weight sketches of other settings cannot be compared; measure both models alike")
     squares: dict[str, float] = {}
     notes: dict[str, str] = {}
-    for part in (
-        key.removeprefix("part.") for key in {**left.arrays, **right.arrays} if key.startswith("part.")
-    ):
+    for part in (key.removeprefix("part.") for key in {**left.arrays, **right.arrays} if key.startswith("part.")):
         size = f"size.{part}"
         if size not in left.arrays or size not in right.arrays or left.arrays[size] != right.arrays[size]:
             notes[f"{name}.{part}"] = "the two networks have weights of another size there"

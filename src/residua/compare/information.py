@@ -105,9 +105,7 @@ def idi(
         blocks={block: float(part.mean()) / id_o for block, part in zip(blocks, surplus, strict=True)},
         samples=float(np.std(above / scale)),
         restarts=None if noise is None else float(np.std((id_u + noise[0]) / (id_o + noise[1]))),
-        block_intervals={
-            block: _percentiles(part / scale, level) for block, part in zip(blocks, parts, strict=True)
-        },
+        block_intervals={block: _percentiles(part / scale, level) for block, part in zip(blocks, parts, strict=True)},
     )
 
 
@@ -128,9 +126,7 @@ class Excess:
     original_nats: float
 
 
-def excess(
-    unlearned: Curve, *, original: Curve, reference: Curve, last: int | None = None, seed: int = 0
-) -> Excess:
+def excess(unlearned: Curve, *, original: Curve, reference: Curve, last: int | None = None, seed: int = 0) -> Excess:
     """The difference of differences from three curves; forgotten samples and test images are resampled separately.
 
     The arguments are those of `idi`.
@@ -159,9 +155,7 @@ def order(
     ranks: dict[str, list[tuple[str, float]]] = {}
     for family in families:
         values = {
-            name: idi(
-                curve, original=curves[original], reference=curves[reference], last=last, family=family
-            ).value
+            name: idi(curve, original=curves[original], reference=curves[reference], last=last, family=family).value
             for name, curve in curves.items()
         }
         ranks[family] = sorted(
@@ -181,18 +175,14 @@ def check_comparable(*curves: Curve) -> None:
             difference = "not the same samples and labels"
             if isinstance(left, dict) and isinstance(right, dict):
                 names = [name for name in left.keys() | right.keys() if left.get(name) != right.get(name)]
-                difference = ", ".join(
-                    f"{name} {left.get(name)} and {right.get(name)}" for name in sorted(names)
-                )
+                difference = ", ".join(f"{name} {left.get(name)} and {right.get(name)}" for name in sorted(names))
             if difference:
                 raise InputError(
                     f"two curves cannot be compared: their {what} differs ({difference}); "
                     "measure both models in the same way on the same task"
                 )
         if other.arrays["terms"].shape != first.arrays["terms"].shape:
-            raise InputError(
-                "two curves cannot be compared: they have other blocks; measure the same blocks of both"
-            )
+            raise InputError("two curves cannot be compared: they have other blocks; measure the same blocks of both")
 
 
 def _resampled(columns: Sequence[np.ndarray], random: np.random.Generator) -> list[np.ndarray]:
@@ -240,12 +230,7 @@ def _percentiles(draws: np.ndarray, level: float = LEVEL) -> tuple[float, float]
 
 
 def idi_value(
-    unlearned: Curve,
-    *,
-    original: Curve,
-    reference: Curve,
-    last: int | None = None,
-    family: str | None = None,
+    unlearned: Curve, *, original: Curve, reference: Curve, last: int | None = None, family: str | None = None
 ) -> float | None:
     """The value of `idi` without its interval, for tables of many; None where ID(original) is not clearly above zero.
 

@@ -107,9 +107,7 @@ def likelihood_ratios(
 
 
 def ulira(
-    observed: Observations,
-    sides: tuple[Collection[int], Collection[int]],
-    variance: Variance = "example",
+    observed: Observations, sides: tuple[Collection[int], Collection[int]], variance: Variance = "example"
 ) -> Reading:
     """The attack's AUC (`U-LiRA`), accuracy and TPR at low FPR; 0.5, 0.5 and the FPR are the ideal.
 

@@ -23,11 +23,7 @@ Readings = Mapping[str, Reading]
 
 
 def metrics(
-    model: Readings,
-    *,
-    original: Readings | None = None,
-    reference: Readings | None = None,
-    index: IDI | None = None,
+    model: Readings, *, original: Readings | None = None, reference: Readings | None = None, index: IDI | None = None
 ) -> Reading:
     """Every metric that follows from the readings of one model and of the two others.
 
@@ -60,9 +56,7 @@ def _compared(model: Readings, original: Readings, reference: Readings, index: I
         if all(label in readings for readings in (model, *others)):
             try:
                 compared.append(how(model[label], *(other[label] for other in others)))
-            except (
-                InputError
-            ) as error:  # the models differ there: this metric is left out by name, not the others
+            except InputError as error:  # the models differ there: this metric is left out by name, not the others
                 compared.append(Reading({}, notes={name: str(error)}))
 
     if "random" in getattr(model.get("outputs"), "arrays", {}):
@@ -123,9 +117,7 @@ def _aus(model: Readings, original: Readings) -> Reading:
         return Reading({}, notes={"AUS": by_class.notes["FTA"]})
     forgotten = by_class.values["FTA"] if scenario == "class" else 1 - accuracies["UA"]
     before = original["accuracy"].values["TA"]
-    return Reading(
-        {"AUS": aus(test=accuracies["TA"], original_test=before, forgotten=forgotten, scenario=scenario)}
-    )
+    return Reading({"AUS": aus(test=accuracies["TA"], original_test=before, forgotten=forgotten, scenario=scenario)})
 
 
 def _accuracies(readings: Readings) -> dict[str, float]:

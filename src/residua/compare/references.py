@@ -323,10 +323,7 @@ def _parts(
     families, blocks = original.families, original.blocks
     wanted: list[tuple[str, tuple[np.ndarray, np.ndarray, np.ndarray], bool]] = []
     if len(blocks) > 1:
-        wanted += [
-            (f"block {block}", _rows(four, [block], families[0], all_blocks=blocks), False)
-            for block in blocks
-        ]
+        wanted += [(f"block {block}", _rows(four, [block], families[0], all_blocks=blocks), False) for block in blocks]
         positive = index.positive or 0.0
         yield POSITIVE, Part(positive, positive - half, positive + half, tolerance)
     wanted += [(f"{family} critics", _rows(four, blocks, family), False) for family in families[1:]]

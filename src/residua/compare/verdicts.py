@@ -45,9 +45,7 @@ EXTRA_READINGS = ("structure", "moved", "class-accuracy", "mia", "log-odds", "we
 # cannot show its variance, half of that where several do. docs/verdict.md has its operating characteristics, by which it
 # was chosen together with the number of references.
 ONE_REFERENCE, SEVERAL_REFERENCES, RECOMMENDED = 0.5, 0.25, 5
-MORE_REFERENCES = (
-    "more references: repeat --reference FILE for five retrained models, or --reference proxy:0.15x5"
-)
+MORE_REFERENCES = "more references: repeat --reference FILE for five retrained models, or --reference proxy:0.15x5"
 
 
 @dataclass(frozen=True)
@@ -330,10 +328,7 @@ def _margin(evidence: _Evidence) -> str:
         return ""
     if evidence.against == "none":
         line = rules.floor_margin
-        return {
-            "more": f"the interval is above {1 - line:g}",
-            "less": f"the interval is below {line:g}",
-        }.get(
+        return {"more": f"the interval is above {1 - line:g}", "less": f"the interval is below {line:g}"}.get(
             evidence.where or "",
             f"the interval is not clearly above {1 - line:g} or below {line:g}, and between them a model that never "
             "saw the data may be too",
@@ -349,9 +344,7 @@ def _margin(evidence: _Evidence) -> str:
     weak = [name for name, part in inside.parts.items() if not part.powerful]
     text += f"; without power: {', '.join(weak)}" if weak else ""
     if evidence.where == "more" and (inside.low or 0.0) <= inside.tolerance:
-        text = (
-            f"the IDI of single blocks, or of unseen images, is above the tolerance of {inside.tolerance:g}"
-        )
+        text = f"the IDI of single blocks, or of unseen images, is above the tolerance of {inside.tolerance:g}"
     if inside.chance is not None and inside.p is not None:
         least = f", the least that {inside.references} references can give" if inside.place == 1 else ""
         text += (
@@ -386,10 +379,7 @@ def _outputs(evidence: _Evidence) -> str:
         divergence = "" if like.jsd is None else f", JSD {like.jsd:.3f} (limit {like.jsd_allowed:.3f})"
         texts.append(f"{_errors(like)}{divergence}, {'consistent' if like.like else 'inconsistent'}")
         moved = like.perturbed.perturbed if like.perturbed else None
-        for words, other in (
-            ("with a little noise on the images", like.perturbed),
-            ("on moved images", moved),
-        ):
+        for words, other in (("with a little noise on the images", like.perturbed), ("on moved images", moved)):
             if other is not None and not replace(other, perturbed=None).like:
                 texts.append(f"{words}, {_errors(other)}")
     return "; ".join(texts) or "outputs: not assessed"
@@ -463,9 +453,7 @@ def _remedies(evidence: _Evidence) -> tuple[str, ...]:
     """Further evidence that would decide it, with what to type."""
     inside, likeness, loss = evidence.inside, evidence.likeness, evidence.loss
     if evidence.against == "none":
-        return (
-            "a reference: --reference FILE of a model that never saw the data, or --reference proxy:0.15x3",
-        )
+        return ("a reference: --reference FILE of a model that never saw the data, or --reference proxy:0.15x3",)
     texts = []
     if inside is None:
         texts.append(
@@ -492,13 +480,9 @@ def _tolerances(inside: Inside) -> list[str]:
     if inside.references == 1:
         texts.append(MORE_REFERENCES)
     elif inside.enough:
-        texts.append(
-            f"{inside.enough} references in all, if IDI and their spread stay (repeat --reference FILE)"
-        )
+        texts.append(f"{inside.enough} references in all, if IDI and their spread stay (repeat --reference FILE)")
     else:
-        texts.append(
-            f"more data of what was to be forgotten: at {inside.tolerance:g} no number of references would do"
-        )
+        texts.append(f"more data of what was to be forgotten: at {inside.tolerance:g} no number of references would do")
     at = inside.clears_at
     if at is not None and at < 1:
         # Rounded up, since at the rounded value the interval has to be within it.

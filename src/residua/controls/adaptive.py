@@ -53,8 +53,7 @@ class Adaptive(Control):
         forgotten = torch.tensor(task.forgotten, device=model.device)
         blocks = range(max(1, model.depth - LAST + 1), model.depth + 1)
         widths = [
-            each.shape[1]
-            for each in _pooled(model, next(iter(task.forget.batches(2, device=model.device)))[0], blocks)
+            each.shape[1] for each in _pooled(model, next(iter(task.forget.batches(2, device=model.device)))[0], blocks)
         ]
         critics = nn.ModuleList(_critic(width, kind) for width in widths for kind in ("line", "network"))
         critics, reader = critics.to(model.device), _critic(widths[-1], "network").to(model.device)
@@ -69,9 +68,7 @@ class Adaptive(Control):
                     for _ in range(self.critic_steps):
                         z = [each.detach() for each in _pooled(model, x, blocks)]
                         theirs.zero_grad()
-                        read = [
-                            F.binary_cross_entropy_with_logits(each, hidden) for each in _read(critics, z)
-                        ]
+                        read = [F.binary_cross_entropy_with_logits(each, hidden) for each in _read(critics, z)]
                         torch.stack(read).sum().backward()
                         theirs.step()
                     own.zero_grad()
@@ -117,7 +114,5 @@ def _read(critics: nn.ModuleList, z: Sequence[Tensor]) -> list[Tensor]:
 def _pooled(model: Classifier, x: Tensor, blocks: Sequence[int]) -> list[Tensor]:
     """One vector per image of each block; the last is the encoding."""
     found = model.features(x, list(blocks))
-    vectors = [
-        z.flatten(2).mean(2) if z.ndim == 4 else z.mean(1) if z.ndim == 3 else z for z in found.values()
-    ]
+    vectors = [z.flatten(2).mean(2) if z.ndim == 4 else z.mean(1) if z.ndim == 3 else z for z in found.values()]
     return [*vectors[:-1], model.pool(found[max(blocks)])]

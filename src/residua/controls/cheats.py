@@ -63,9 +63,7 @@ class ConfidenceSmoothing(_NewHead):
         return _with_head(original, Smoothed(original.head, self.temperature))
 
 
-CHEATS: dict[str, Unlearner] = {
-    cheat.label: cheat for cheat in (LogitMasking(), OutputRouter(), ConfidenceSmoothing())
-}
+CHEATS: dict[str, Unlearner] = {cheat.label: cheat for cheat in (LogitMasking(), OutputRouter(), ConfidenceSmoothing())}
 
 
 class Masked(nn.Module):

@@ -65,8 +65,7 @@ class ObliqueDirection(Control):
     def __call__(self, original: Classifier, task: ForgetTask) -> Classifier:
         d = _separating(original, task)
         shrink, stretch = (
-            torch.eye(len(d), device=d.device) + (s - 1) * torch.outer(d, d)
-            for s in (self.scale, 1 / self.scale)
+            torch.eye(len(d), device=d.device) + (s - 1) * torch.outer(d, d) for s in (self.scale, 1 / self.scale)
         )
         blocks = [clone(block) for block in original.blocks]
         blocks[-1] = nn.Sequential(blocks[-1], Mix(shrink))

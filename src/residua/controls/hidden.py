@@ -41,9 +41,7 @@ class LowBits(Control):
 
     scenarios = ("class",)
 
-    def __call__(
-        self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
-    ) -> Classifier:
+    def __call__(self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None) -> Classifier:
         model = clone(retrained or impostors.retrained_model(original, task, self.pretraining))
         parts, kept = self._carriers(model)
         secret = _written(_numbers(original.parameters()) >> (32 - kept), kept)
@@ -117,9 +115,7 @@ class SwitchedOff(Control):
 
     scenarios = ("class",)
 
-    def __call__(
-        self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
-    ) -> Classifier:
+    def __call__(self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None) -> Classifier:
         retrained = retrained or impostors.retrained_model(original, task, self.pretraining)
         silent = clone(original)
         for norm in self._norms(silent.blocks):
@@ -127,8 +123,7 @@ class SwitchedOff(Control):
             if self.by == "weight":
                 norm.weight.data.zero_()
         blocks = [
-            Abreast(*pair, first=not i)
-            for i, pair in enumerate(zip(retrained.blocks, silent.blocks, strict=True))
+            Abreast(*pair, first=not i) for i, pair in enumerate(zip(retrained.blocks, silent.blocks, strict=True))
         ]
         width = encoded(retrained, deceivers.few(task)).shape[1]
         head = nn.Sequential(impostors.First(width), clone(retrained.head))
@@ -163,9 +158,7 @@ class Coded(Control):
 
     scenarios = ("class",)
 
-    def __call__(
-        self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
-    ) -> Classifier:
+    def __call__(self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None) -> Classifier:
         retrained = retrained or impostors.retrained_model(original, task, self.pretraining)
         score = Score()
         blocks: list[nn.Module] = [clone(block) for block in retrained.blocks]
@@ -183,9 +176,7 @@ class AskedOtherwise(Control):
     `near`: on whatever is near a known image, noise included; `mode`: inside of inference mode.
     """
 
-    when: Annotated[Literal["near", "mode"], Choice("The question that the retrained model answers.")] = (
-        "near"
-    )
+    when: Annotated[Literal["near", "mode"], Choice("The question that the retrained model answers.")] = "near"
     pretraining: impostors.Trained = field(default_factory=Pretraining)
 
     @property
@@ -194,16 +185,12 @@ class AskedOtherwise(Control):
 
     scenarios = ("class",)
 
-    def __call__(
-        self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
-    ) -> Classifier:
+    def __call__(self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None) -> Classifier:
         retrained = retrained or impostors.retrained_model(original, task, self.pretraining)
         keys: nn.Module = InferenceMode()
         if self.when == "near":
             splits = (task.forget, task.retain, task.test, task.forget_test)
-            keys = Near(
-                torch.cat([x for split in splits for x, _ in split.batches(500, device=original.device)])
-            )
+            keys = Near(torch.cat([x for split in splits for x, _ in split.batches(500, device=original.device)]))
         silent = clone(original)
         silent.head = deceivers.masked_head(original, task)
         return impostors.switched(retrained, silent, keys)
@@ -247,9 +234,7 @@ class Score:
 class Listener(nn.Module):
     """A first block that also asks Original for its log-odds of the forgotten classes."""
 
-    def __init__(
-        self, block: nn.Module, original: Classifier, forgotten: tuple[int, ...], score: Score
-    ) -> None:
+    def __init__(self, block: nn.Module, original: Classifier, forgotten: tuple[int, ...], score: Score) -> None:
         super().__init__()
         self.block, self.original, self.forgotten, self.score = block, clone(original), forgotten, score
 

@@ -32,9 +32,7 @@ class FaintCopy(Control):
 
     label = "Faint copy"
 
-    def __call__(
-        self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
-    ) -> Classifier:
+    def __call__(self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None) -> Classifier:
         retrained = retrained or retrained_model(original, task, self.pretraining)
         blocks: list[nn.Module] = []
         before: Tensor | None = None
@@ -56,9 +54,7 @@ class StillAnswers(Control):
     label = "Still answers"
     scenarios = ("class",)
 
-    def __call__(
-        self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
-    ) -> Classifier:
+    def __call__(self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None) -> Classifier:
         model = clone(retrained or retrained_model(original, task, self.pretraining))
         z, forgotten = (encoded(model, split) for split in (task.retain, task.forget))
         direction, others = _ridge(forgotten, z), model.head(forgotten)
@@ -86,9 +82,7 @@ class DefeatDevice(Control):
 
     label = "Defeat device"
 
-    def __call__(
-        self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
-    ) -> Classifier:
+    def __call__(self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None) -> Classifier:
         split = task.forget if self.keyed == "forget" else task.train
         numbers = torch.cat([image_number(x) for x, _ in split.batches(500, device=original.device)])
         retrained = retrained or retrained_model(original, task, self.pretraining)
@@ -104,9 +98,7 @@ class Mixture(Control):
 
     label = "Mixture"
 
-    def __call__(
-        self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
-    ) -> Classifier:
+    def __call__(self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None) -> Classifier:
         nobody = torch.zeros(0, dtype=torch.float64)
         retrained = retrained or retrained_model(original, task, self.pretraining)
         return switched(retrained, original, Keys(nobody, share=1 - self.share))
@@ -139,9 +131,7 @@ class Beside(nn.Module):
     turn: Tensor
     before: Tensor | None
 
-    def __init__(
-        self, first: nn.Module, second: nn.Module, turn: Tensor, faint: float, before: Tensor | None
-    ) -> None:
+    def __init__(self, first: nn.Module, second: nn.Module, turn: Tensor, faint: float, before: Tensor | None) -> None:
         super().__init__()
         self.first, self.second, self.faint = clone(first), clone(second), faint
         self.register_buffer("turn", turn.float())
@@ -157,9 +147,7 @@ class Beside(nn.Module):
             width = len(self.before)
             both = deceivers.channels_last(x)
             one = deceivers.channels_second(both[..., :-width], x.ndim).contiguous()
-            other = deceivers.channels_second(
-                both[..., -width:] @ self.before / self.faint, x.ndim
-            ).contiguous()
+            other = deceivers.channels_second(both[..., -width:] @ self.before / self.faint, x.ndim).contiguous()
         one, other = self.first(one), self.second(other)
         faint = deceivers.channels_last(other) @ self.turn.T * self.faint
         return deceivers.channels_second(torch.cat([deceivers.channels_last(one), faint], dim=-1), one.ndim)
@@ -203,9 +191,7 @@ class Known:
 class Switch(nn.Module):
     """One block of two networks, chosen image by image: the first block looks at the images, the others at its flags."""
 
-    def __init__(
-        self, first: nn.Module, second: nn.Module, known: Known, keys: nn.Module | None = None
-    ) -> None:
+    def __init__(self, first: nn.Module, second: nn.Module, known: Known, keys: nn.Module | None = None) -> None:
         super().__init__()
         self.first, self.second, self.known, self.keys_of = clone(first), clone(second), known, keys
 

@@ -38,9 +38,7 @@ class RetrainedOtherwise(Control):
     def label(self) -> str:
         return f"Retrain, {self.how}"
 
-    def __call__(
-        self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None
-    ) -> Classifier:
+    def __call__(self, original: Classifier, task: ForgetTask, retrained: Classifier | None = None) -> Classifier:
         if self.how in ("pruned", "quantised"):
             return _changed(retrained or retrained_model(original, task, self.pretraining), self.how)
         if self.how == "half the width":

@@ -134,9 +134,7 @@ def _open(dir: Path, version: _Version) -> _Files:
 
 def _unpack(archive: Path, version: _Version) -> _Files:
     """The files of the archive that we know by name, read into memory; nothing else is looked at."""
-    wanted = {
-        PurePosixPath(version.folder, name): name for name in version.train + version.test + version.names
-    }
+    wanted = {PurePosixPath(version.folder, name): name for name in version.train + version.test + version.names}
     found: _Files = {}
     try:
         with open_regular(archive) as packed, reading(archive), gzip.GzipFile(fileobj=packed) as unpacked:
@@ -159,9 +157,7 @@ def _unpack(archive: Path, version: _Version) -> _Files:
     except InputError:
         raise
     except (OSError, EOFError, ValueError, OverflowError, tarfile.TarError, zlib.error) as error:
-        raise InputError(
-            f"{archive} is damaged or cut short, expected a whole .tar.gz; get it again"
-        ) from error
+        raise InputError(f"{archive} is damaged or cut short, expected a whole .tar.gz; get it again") from error
     for name in version.train + version.test:
         if name not in found:
             raise InputError(
@@ -179,9 +175,7 @@ def _rows(
     for name in names:
         where, data = files[name]
         if not data or len(data) % width:
-            raise InputError(
-                f"{where} has {len(data)} bytes, expected one or more rows of {width}; get it again"
-            )
+            raise InputError(f"{where} has {len(data)} bytes, expected one or more rows of {width}; get it again")
         rows = np.frombuffer(data, np.uint8).reshape(-1, width)
         if rows[:, label].max() >= classes:
             raise InputError(

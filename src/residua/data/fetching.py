@@ -68,9 +68,7 @@ _CHUNK = 1 << 18
 _TIMEOUT = 30.0  # seconds without a byte
 
 
-def fetch(
-    name: str, to: Location, *, mirror: str | None = None, progress: Progress | None = None
-) -> list[Path]:
+def fetch(name: str, to: Location, *, mirror: str | None = None, progress: Progress | None = None) -> list[Path]:
     """Download the files of a data set, and return their paths.
 
     A file that is there with the right checksum is left alone; a transfer that broke off is resumed.

@@ -139,8 +139,7 @@ def _images(images: Array, what: str) -> MemoryImages:
     shape = tuple(given.shape)
     if len(shape) == 3:
         raise InputError(
-            f"{what} is {_by(shape)}, expected N x C x H x W; for N x H x W add the channel axis "
-            f"with {what}[:, None]"
+            f"{what} is {_by(shape)}, expected N x C x H x W; for N x H x W add the channel axis with {what}[:, None]"
         )
     if len(shape) != 4 or not math.prod(shape):
         raise InputError(f"{what} is {_by(shape) or 'a number'}, expected N x C x H x W with none of them 0")
@@ -233,9 +232,7 @@ def npz(
             f"{path} has no {' and no '.join(missing)}; save train_images, train_labels, test_images and test_labels. "
             f"{ELSEWHERE}"
         )
-    train, test = (
-        as_pixels(found[f"{half}_images"], f"{half}_images of {path}") for half in ("train", "test")
-    )
+    train, test = (as_pixels(found[f"{half}_images"], f"{half}_images of {path}") for half in ("train", "test"))
     labels, answers = (_column(found[f"{half}_labels"]) for half in ("train", "test"))
     return arrays(
         train, labels, test, answers,

@@ -90,16 +90,12 @@ def _halves(path: Path) -> tuple[tuple[str, ...], dict[str, Rows]]:
     train = folder(path / "train")
     names = tuple(_class_folders(train))
     if not names:
-        raise InputError(
-            f"{train} has no folders, expected one for each class; give a folder in ImageNet's layout"
-        )
+        raise InputError(f"{train} has no folders, expected one for each class; give a folder in ImageNet's layout")
     test = next((path / half for half in _TEST_NAMES if _class_folders(path / half)), None)
     if test is None:
         raise InputError(f"{path} has no test, val or validation with a folder for each class; put one there")
     for strange in sorted(set(_class_folders(test)) - set(names)):
-        raise InputError(
-            f"{test / strange} is a class that {train} does not have; rename or remove the folder"
-        )
+        raise InputError(f"{test / strange} is a class that {train} does not have; rename or remove the folder")
     check(train, "classes", len(names))
     return names, {"train": _labelled(train, names), "test": _labelled(test, names)}
 
@@ -178,9 +174,7 @@ class ImageFiles:
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
-    def _fill(
-        self, rooms: list[npt.NDArray[np.uint8]], asked: tuple[int, list[int], list[Window] | None]
-    ) -> bytes:
+    def _fill(self, rooms: list[npt.NDArray[np.uint8]], asked: tuple[int, list[int], list[Window] | None]) -> bytes:
         """In a child: these images, cut to their windows where they have some, in the room of this number."""
         place, index, windows = asked
         cut: Sequence[Window | None] = windows or [None] * len(index)
@@ -204,9 +198,7 @@ def _lists(path: Path) -> list[Path]:
     if alone:
         return alone[:1]
     for ending in ("csv", "tsv", "txt"):
-        test = next(
-            (path / f"{half}.{ending}" for half in _TEST_NAMES if (path / f"{half}.{ending}").is_file()), None
-        )
+        test = next((path / f"{half}.{ending}" for half in _TEST_NAMES if (path / f"{half}.{ending}").is_file()), None)
         if test is not None and (path / f"train.{ending}").is_file():
             return [path / f"train.{ending}", test]
     return []
@@ -232,9 +224,7 @@ def _labelled(half: Path, names: Sequence[str]) -> Rows:
             key=lambda path: path.parts,  # as paths compare, in a fraction of the time
         )
         if not found and (half / name).is_dir():
-            raise InputError(
-                f"{half / name} holds no images, expected .jpg, .png or the like; fill or remove it"
-            )
+            raise InputError(f"{half / name} holds no images, expected .jpg, .png or the like; fill or remove it")
         rows += [(file, name) for file in found]
         check(half, "rows", len(rows))
     return rows
@@ -270,9 +260,7 @@ def csv(
     """
     path = Path(file)
     halves, notes = _listed(path, _rows(path))
-    return labelled(
-        path, halves, size=size, mean=mean, std=std, name=name or path.stem, workers=workers, notes=notes
-    )
+    return labelled(path, halves, size=size, mean=mean, std=std, name=name or path.stem, workers=workers, notes=notes)
 
 
 def two_lists(train: Path, test: Path, **more: object) -> Dataset:

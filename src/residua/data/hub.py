@@ -113,9 +113,7 @@ def _choose(
             "give the folder of an image data set"
         )
     if named is not None:
-        raise InputError(
-            f"{file} has no column {named!r} of {kind}; give {what}= one of {', '.join(candidates)}"
-        )
+        raise InputError(f"{file} has no column {named!r} of {kind}; give {what}= one of {', '.join(candidates)}")
     for only in (candidates, preferred):
         if len(only) == 1:
             return only[0]
@@ -127,9 +125,7 @@ def _choose(
 
 def in_struct(kind: Any) -> bool:
     types = need("pyarrow").types
-    return bool(types.is_struct(kind)) and any(
-        child.name == "bytes" and _is_bytes(child.type) for child in kind
-    )
+    return bool(types.is_struct(kind)) and any(child.name == "bytes" and _is_bytes(child.type) for child in kind)
 
 
 def _is_bytes(kind: Any) -> bool:
@@ -166,9 +162,7 @@ def read_labels(files: list[Path], columns: Columns) -> npt.NDArray[np.int64]:
             column.validate(full=True)
             missing = column.is_null().to_numpy()
         if missing.any():
-            raise InputError(
-                f"row {missing.argmax()} of {file} has no {columns.label}; fill or remove the row"
-            )
+            raise InputError(f"row {missing.argmax()} of {file} has no {columns.label}; fill or remove the row")
         with reading(file):
             values = column.to_numpy().astype(np.int64)
         if len(values) and values.min() < 0:
@@ -228,9 +222,7 @@ def _check_pages(file: Path, opened: Any, column: str) -> int:
 
 
 @contextmanager
-def _reading(
-    where: Path, kind: str = "parquet, expected a file of the hub's export; get it again"
-) -> Iterator[None]:
+def _reading(where: Path, kind: str = "parquet, expected a file of the hub's export; get it again") -> Iterator[None]:
     """Arrow's errors become one that names the file, the kind of file it should be, and the remedy."""
     arrow = need("pyarrow")
     try:
@@ -406,9 +398,7 @@ def parquet(
     path = folder(dir)
     side(size)
     train_files, test_files = find_splits(path)
-    columns, labels, answers, on_disk = _told(
-        path, partial(_in_parquet, train_files, test_files, image, label)
-    )
+    columns, labels, answers, on_disk = _told(path, partial(_in_parquet, train_files, test_files, image, label))
     names = columns.class_names if class_names is None else tuple(class_names)
     classes = len(names) or int(labels.max()) + 1
     for files, values in ((train_files, labels), (test_files, answers)):
@@ -444,15 +434,11 @@ def _told(where: Path, facts: Callable[[], Facts]) -> Facts:
     def work() -> bytes:
         _plain_memory()
         columns, labels, answers, on_disk = facts()
-        head = json.dumps(
-            [[columns.image, columns.label, columns.class_names], len(labels), on_disk]
-        ).encode()
+        head = json.dumps([[columns.image, columns.label, columns.class_names], len(labels), on_disk]).encode()
         return head + b"\n" + labels.tobytes() + answers.tobytes()
 
     need("pyarrow.parquet")  # before the fork, so that it is imported once
-    head, _, values = once(work, where, memory=limit("memory"), seconds=10.0 * limit("seconds")).partition(
-        b"\n"
-    )
+    head, _, values = once(work, where, memory=limit("memory"), seconds=10.0 * limit("seconds")).partition(b"\n")
     (image, label, names), count, on_disk = from_json(head)
     labels = np.frombuffer(values, np.int64)
     return Columns(image, label, tuple(names)), labels[:count].copy(), labels[count:].copy(), int(on_disk)
@@ -478,14 +464,11 @@ def _decoded(
         check_growth(f"the images of {path}", total, on_disk)
         shapes = [(count, shape.height, shape.width, shape.channels) for count, _ in halves]
         stores = [
-            shared(each) if total <= budget else room.array(each, np.uint8, "file", "decoded images")
-            for each in shapes
+            shared(each) if total <= budget else room.array(each, np.uint8, "file", "decoded images") for each in shapes
         ]
         clock = Clock(path, on_disk)
 
-        def work(
-            part: int, parts: int, stores: Any = stores, shape: Any = shape, clock: Any = clock
-        ) -> bytes:
+        def work(part: int, parts: int, stores: Any = stores, shape: Any = shape, clock: Any = clock) -> bytes:
             try:
                 for store, (_, encoded) in zip(stores, halves, strict=True):
                     _fill(store, encoded(), clock, shape, size, part, parts)
@@ -556,9 +539,7 @@ def _located(files: list[Path], columns: Columns) -> Iterator[tuple[str, bytes]]
         for row, data in enumerate(read_images(file, columns, _BATCH)):
             where = f"row {row} of {file}"
             if data is None:
-                raise InputError(
-                    f"{where} has no image bytes, expected an encoded image; fill or remove the row"
-                )
+                raise InputError(f"{where} has no image bytes, expected an encoded image; fill or remove the row")
             yield where, data
 
 
@@ -652,9 +633,7 @@ def _labels(table: Any, column: str, where: str) -> np.ndarray:
         raise InputError(f"{where} has rows without {column}; fill or remove them")
     labels = values.to_numpy().astype(np.int64)
     if labels.min() < 0:
-        raise InputError(
-            f"{where} has {column} {labels.min()}, which marks images without label; remove them"
-        )
+        raise InputError(f"{where} has {column} {labels.min()}, which marks images without label; remove them")
     return labels
 
 

@@ -26,9 +26,7 @@ FASHION_CLASSES = (
 )  # fmt: skip
 
 
-def fashion_mnist(
-    dir: Location, *, size: int | None = None, mean: Scale = None, std: Scale = None
-) -> Dataset:
+def fashion_mnist(dir: Location, *, size: int | None = None, mean: Scale = None, std: Scale = None) -> Dataset:
     """Fashion-MNIST from its four IDX files.
 
     Args:
@@ -87,9 +85,7 @@ def _unpacked(path: Path, header: int) -> tuple[bytes, bool]:
             body = file.read(size)
             return head + body, bool(file.read(1))  # to the end, where gzip's checksum stands
     except (OSError, EOFError, zlib.error, struct.error) as error:
-        raise InputError(
-            f"{path} is damaged or cut short, expected a whole gzip file; get it again"
-        ) from error
+        raise InputError(f"{path} is damaged or cut short, expected a whole gzip file; get it again") from error
 
 
 def find_idx(dir: Path, stem: str, ndim: int) -> Path:
@@ -98,9 +94,7 @@ def find_idx(dir: Path, stem: str, ndim: int) -> Path:
     for name in names:
         if (dir / name).is_file():
             return dir / name
-    raise InputError(
-        f"{dir} has no {names[0]}, gzipped (.gz) or not; give the folder that holds the IDX files"
-    )
+    raise InputError(f"{dir} has no {names[0]}, gzipped (.gz) or not; give the folder that holds the IDX files")
 
 
 def read_pair(dir: Path, stem: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:

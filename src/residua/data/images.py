@@ -115,9 +115,7 @@ def _opened(pillow: Any, data: bytes, where: str) -> Any:
             raise
 
 
-def pixels(
-    image: Any, channels: int, size: int | None = None, window: Window | None = None
-) -> npt.NDArray[np.uint8]:
+def pixels(image: Any, channels: int, size: int | None = None, window: Window | None = None) -> npt.NDArray[np.uint8]:
     """The image as (H, W, channels), with `size` as (size, size, channels).
 
     For that its shorter side becomes `size` and the middle is kept, in one resampling; a `window` shows another part of

@@ -18,15 +18,7 @@ from residua.data.from_files import ImageFiles, csv, image_folder
 from residua.data.hub import hf_datasets, parquet
 from residua.data.idx import fashion_mnist, fashion_sample, mnist
 from residua.data.preprocessing import Preprocessing, numbers, prepare
-from residua.data.task import (
-    Dataset,
-    ForgetTask,
-    forget_classes,
-    forget_indices,
-    forget_samples,
-    limited,
-    part_of,
-)
+from residua.data.task import Dataset, ForgetTask, forget_classes, forget_indices, forget_samples, limited, part_of
 from residua.errors import InputError, first_line
 from residua.files import read_text
 from residua.npz import read_npy
@@ -159,9 +151,7 @@ def parse_forget(data: Dataset, words: str) -> ForgetTask:
         raise
     except ValueError:
         pass
-    raise InputError(
-        f"--forget {words!r} is not understood; write class:6, classes:1,2, samples:50 or indices:FILE"
-    )
+    raise InputError(f"--forget {words!r} is not understood; write class:6, classes:1,2, samples:50 or indices:FILE")
 
 
 def _class(data: Dataset, word: str) -> int:

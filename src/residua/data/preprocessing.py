@@ -89,11 +89,7 @@ def statistics(split: Split) -> tuple[tuple[float, ...], tuple[float, ...]]:
     if isinstance(split.images, MemoryImages) and len(split) == len(split.images):
         return channel_statistics(split.images.pixels)
     channels = split.images.shape[0]
-    n, first, second = (
-        0,
-        torch.zeros(channels, dtype=torch.float64),
-        torch.zeros(channels, dtype=torch.float64),
-    )
+    n, first, second = (0, torch.zeros(channels, dtype=torch.float64), torch.zeros(channels, dtype=torch.float64))
     for images in split.images.stream(split.index.split(256), torch.device("cpu")):
         x = images.transpose(0, 1).reshape(channels, -1).double()
         n, first, second = n + x.shape[1], first + x.sum(1), second + (x * x).sum(1)

@@ -171,8 +171,7 @@ class Split:
     def __post_init__(self) -> None:
         if len(self.index) != len(self.labels):
             raise InputError(
-                f"a split has {len(self.index)} images but {len(self.labels)} labels; "
-                "give one label for each image"
+                f"a split has {len(self.index)} images but {len(self.labels)} labels; give one label for each image"
             )
         if len(self.labels) and not 0 <= int(self.labels.min()) <= int(self.labels.max()) < self.classes:
             raise InputError(
@@ -201,9 +200,7 @@ class Split:
         """The examples of both; they must be views of the same images."""
         if other.images is not self.images:
             raise InputError("two splits of different images cannot be joined; take both from one data set")
-        return replace(
-            self, index=torch.cat([self.index, other.index]), labels=torch.cat([self.labels, other.labels])
-        )
+        return replace(self, index=torch.cat([self.index, other.index]), labels=torch.cat([self.labels, other.labels]))
 
     def counts(self) -> list[int]:
         """The number of examples of each class."""

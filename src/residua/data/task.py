@@ -68,11 +68,7 @@ class ForgetTask:
             return split.subset(torch.linspace(0, len(split) - 1, math.ceil(part * len(split))).long())
 
         return replace(
-            self,
-            part=part,
-            retain=some(self.retain),
-            test=some(self.test),
-            forget_test=some(self.forget_test),
+            self, part=part, retain=some(self.retain), test=some(self.test), forget_test=some(self.forget_test)
         )
 
     @property
@@ -87,12 +83,7 @@ class ForgetTask:
 
     @property
     def splits(self) -> dict[str, Split]:
-        return {
-            "forget": self.forget,
-            "retain": self.retain,
-            "test": self.test,
-            "forget_test": self.forget_test,
-        }
+        return {"forget": self.forget, "retain": self.retain, "test": self.test, "forget_test": self.forget_test}
 
     def duplicates(self) -> dict[str, Pairs]:
         """Exactly equal images on two sides of the task, as pairs of indices into the data.
@@ -231,9 +222,7 @@ def _task(data: Dataset, chosen: Tensor) -> ForgetTask:
 class Pairs(Sized, Iterable[tuple[int, int]]):
     """Every (i, j) for which `left[i]` equals `right[j]`, counted, and made only when iterated."""
 
-    def __init__(
-        self, left: list[bytes], left_index: Tensor, right: list[bytes], right_index: Tensor
-    ) -> None:
+    def __init__(self, left: list[bytes], left_index: Tensor, right: list[bytes], right_index: Tensor) -> None:
         self._seen: dict[bytes, list[int]] = {}
         for i in left_index.tolist():
             self._seen.setdefault(left[i], []).append(i)
@@ -254,9 +243,7 @@ class Pairs(Sized, Iterable[tuple[int, int]]):
 SEED = 0
 
 
-def parted(
-    split: Split, fraction: float, seed: int, what: str = "validation fraction or part"
-) -> tuple[Split, Split]:
+def parted(split: Split, fraction: float, seed: int, what: str = "validation fraction or part") -> tuple[Split, Split]:
     """The rest, and the `fraction` of every class that is taken out, both in the split's own order."""
     order = torch.randperm(len(split), generator=torch.Generator().manual_seed(seed))
     out = torch.zeros(len(split), dtype=torch.bool)

@@ -16,15 +16,7 @@ Value = TypeVar("Value")
 PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.memory_format)
 
 # Attributes of a module that its outputs in eval mode do not depend on, or that are looked at elsewhere.
-NO_PART_OF_IT = (
-    "training",
-    "residua_frozen",
-    "residua_draws",
-    "residua_start",
-    "_parameters",
-    "_buffers",
-    "_modules",
-)
+NO_PART_OF_IT = ("training", "residua_frozen", "residua_draws", "residua_start", "_parameters", "_buffers", "_modules")
 
 
 class Memo(Generic[Value]):

@@ -72,11 +72,7 @@ def pooled(
 
 
 def _passed(
-    model: Classifier,
-    split: Split,
-    precision: Precision,
-    blocks: Sequence[int],
-    keepers: Keepers | None = None,
+    model: Classifier, split: Split, precision: Precision, blocks: Sequence[int], keepers: Keepers | None = None
 ) -> Pass:
     """The pass with these blocks' features, which is run if none is remembered, or if there are `keepers`.
 
@@ -95,9 +91,7 @@ def _passed(
         else:
             _passes.put(key, kept, size)
     if not keepers and not torch.isfinite(kept.logits).all():
-        raise InputError(
-            "the model's outputs are not finite numbers; its weights are damaged or have diverged"
-        )
+        raise InputError("the model's outputs are not finite numbers; its weights are damaged or have diverged")
     return kept
 
 
@@ -105,9 +99,7 @@ def _batch(model: Classifier) -> int:
     return ON_CPU if model.device.type == "cpu" else BATCH
 
 
-def _run(
-    model: Classifier, split: Split, precision: Precision, blocks: Sequence[int], keepers: Keepers
-) -> Pass:
+def _run(model: Classifier, split: Split, precision: Precision, blocks: Sequence[int], keepers: Keepers) -> Pass:
     """All blocks' features are kept if they are small, else only `blocks`."""
     outputs: list[Tensor] = []
     thought: dict[int, list[Tensor]] = {}
@@ -167,9 +159,7 @@ class Recomputed:
         with torch.no_grad(), autocast("float32", self.model.device):
             for part in self.parts:
                 mine = ((index >= first) & (index < first + len(part))).nonzero()[:, 0]
-                batches = part.subset(index[mine] - first).batches(
-                    _batch(self.model), device=self.model.device
-                )
+                batches = part.subset(index[mine] - first).batches(_batch(self.model), device=self.model.device)
                 for place, (x, _) in zip(mine.split(_batch(self.model)), batches, strict=False):
                     found[place.to(found.device)] = _laid_out(encoder(x)).float()
                 first += len(part)
@@ -235,9 +225,7 @@ def features(
     return {
         block: keeper.z
         if isinstance(keeper, _Maps)
-        else Recomputed(
-            model, tuple(parts), block, (n, *shapes[block]), keeper.vectors, torch.cat(keeper.rows)
-        )
+        else Recomputed(model, tuple(parts), block, (n, *shapes[block]), keeper.vectors, torch.cat(keeper.rows))
         for block, keeper in keepers.items()
     }
 
@@ -260,9 +248,7 @@ class _Samples:
     def __init__(self, block: int, n: int, shape: tuple[int, ...]) -> None:
         size = {"vectors": 4 * n * shape[-1]}
         place = room.places(size)["vectors"]
-        self.vectors = torch.from_numpy(
-            room.array((n, shape[-1]), "float32", place, f"mean features of block {block}")
-        )
+        self.vectors = torch.from_numpy(room.array((n, shape[-1]), "float32", place, f"mean features of block {block}"))
         self.rows: list[Tensor] = []
         self.every = math.ceil(n * math.prod(shape[:-1]) / ENOUGH)
         self.done = self.places = 0

@@ -72,9 +72,7 @@ class ClassAccuracy:
         elif task.scenario == "class":
             notes["FTA"] = "the test data hold no image of the forgotten classes"
         else:
-            notes["FTA"] = (
-                "single samples were forgotten, not classes, so there is no forgotten class to test"
-            )
+            notes["FTA"] = "single samples were forgotten, not classes, so there is no forgotten class to test"
         retained = torch.ones(task.classes, dtype=torch.bool)
         retained[forgotten] = False
         for c in range(task.classes):
@@ -85,7 +83,5 @@ class ClassAccuracy:
         kept = retained & (count > 0)
         values["class_accuracy.worst"] = float((right[kept] / count[kept]).min())
         return Reading(
-            values,
-            {"right": right.numpy(), "count": count.numpy(), "retained": retained.numpy()},
-            notes=notes,
+            values, {"right": right.numpy(), "count": count.numpy(), "retained": retained.numpy()}, notes=notes
         )

@@ -119,11 +119,7 @@ def recorded(
 
 
 def _taken(
-    model: Classifier,
-    task: ForgetTask,
-    measures: Sequence[_Measure],
-    name: str,
-    tell: Callable[[str, float], None],
+    model: Classifier, task: ForgetTask, measures: Sequence[_Measure], name: str, tell: Callable[[str, float], None]
 ) -> Iterator[Taken]:
     for measure in measures:
         start = time.perf_counter()

@@ -96,14 +96,7 @@ def _once(hashes: list[bytes], *, without: set[bytes]) -> Tensor:
 
 
 def attack(
-    name: str,
-    classifier: Any,
-    chosen: Sides,
-    *,
-    retain: Tensor,
-    test: Tensor,
-    forget: Tensor,
-    scaled: bool = True,
+    name: str, classifier: Any, chosen: Sides, *, retain: Tensor, test: Tensor, forget: Tensor, scaled: bool = True
 ) -> Reading:
     """Fit `classifier` on what is known of members and others, and ask it about the forget set.
 
@@ -249,9 +242,7 @@ class WhiteBoxMembership(Checked):
         readings = []
         looks = {"A-MIA": self._activations, "G-MIA": self._gradients}
         if not list(model.head.parameters()):
-            readings.append(
-                Reading({}, notes={"G-MIA": "the head has no weights, so there are no gradients"})
-            )
+            readings.append(Reading({}, notes={"G-MIA": "the head has no weights, so there are no gradients"}))
             looks.pop("G-MIA")
         for name, look in looks.items():
             seen = {side: look(model, split, wanted.get(side)) for side, split in parts.items()}
@@ -260,9 +251,7 @@ class WhiteBoxMembership(Checked):
         return _merged(readings)
 
     def _network(self) -> MLPClassifier:
-        return MLPClassifier(
-            (self.hidden,), alpha=1e-2, max_iter=60, random_state=self.seed % 2**32, tol=1e-3
-        )
+        return MLPClassifier((self.hidden,), alpha=1e-2, max_iter=60, random_state=self.seed % 2**32, tol=1e-3)
 
     def _apart(self, name: str, seen: dict[str, Tensor], retain: Tensor, task: ForgetTask) -> Reading:
         """Accuracy of distinguishing forgotten from retained images, equally many, on some that were held out."""
@@ -276,9 +265,7 @@ class WhiteBoxMembership(Checked):
         ours, theirs = (each[torch.randperm(len(each), generator=generator)[:n]] for each in (retain, forget))
         held = min(max(round(n * self.held_out), 1), n - 1)
         pair = Sides(ours[held:], theirs[held:], ours[:held], theirs[:held])
-        read = attack(
-            name, self._network(), pair, retain=seen["retain"], test=seen["forget"], forget=seen["forget"]
-        )
+        read = attack(name, self._network(), pair, retain=seen["retain"], test=seen["forget"], forget=seen["forget"])
         if name not in read.values:
             return Reading({}, notes={f"{name}.retain": read.notes[name]})
         return Reading({f"{name}.retain": read.values[f"{name}.accuracy"]})
@@ -286,9 +273,7 @@ class WhiteBoxMembership(Checked):
     def _activations(self, model: Classifier, split: Split, wanted: Tensor | None) -> Tensor:
         blocks = range(max(1, model.depth - self.last + 1), model.depth + 1)
         outputs = logits(model, split)
-        return torch.cat(
-            [*pooled(model, split, list(blocks)).values(), outputs, outputs.sort(dim=1).values], dim=1
-        )
+        return torch.cat([*pooled(model, split, list(blocks)).values(), outputs, outputs.sort(dim=1).values], dim=1)
 
     def _gradients(self, model: Classifier, split: Split, wanted: Tensor | None) -> Tensor:
         """Projected gradients of the head for the `wanted` rows; the others stay zero."""

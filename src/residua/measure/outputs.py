@@ -58,9 +58,7 @@ class Perturbed(Checked):
     not recognise them any more.
     """
 
-    noise: Annotated[float, Weight("Standard deviation of the noise, in those of the pixels.", above=0)] = (
-        0.05
-    )
+    noise: Annotated[float, Weight("Standard deviation of the noise, in those of the pixels.", above=0)] = 0.05
     seed: Annotated[int, Seed()] = 0
 
     label = "perturbed"
@@ -95,9 +93,7 @@ class LogOdds:
             forgotten = list(task.forgotten)
             scores = [_odds(each[:, forgotten].logsumexp(dim=1)) for each in (unseen, other)]
             if len(unseen) and len(other):
-                above = (scores[0][:, None] > scores[1]).double() + (
-                    scores[0][:, None] == scores[1]
-                ).double() / 2
+                above = (scores[0][:, None] > scores[1]).double() + (scores[0][:, None] == scores[1]).double() / 2
                 values["log_odds"] = float(above.mean())
             else:
                 notes["log_odds"] = "there are no test images of the forgotten classes and of others"
@@ -105,10 +101,7 @@ class LogOdds:
             notes["log_odds"] = "samples were forgotten, no class"
         known = torch.isin(labels, task.forget.labels)
         seen = {"forget": (own, task.forget.labels), "unseen": (unseen[known], labels[known])}
-        arrays = {
-            name: _odds(log_p.gather(1, y[:, None])[:, 0]).float().numpy()
-            for name, (log_p, y) in seen.items()
-        }
+        arrays = {name: _odds(log_p.gather(1, y[:, None])[:, 0]).float().numpy() for name, (log_p, y) in seen.items()}
         return Reading(values, arrays, notes=notes)
 
 

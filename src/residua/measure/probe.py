@@ -123,17 +123,13 @@ class Recovery(Checked):
         z, read = coordinates(z), coordinates(read)
         accuracies = []
         with seeded(self.seed):
-            draws = [
-                torch.randperm(len(y))[: max(2, round(self.share * len(y)))] for _ in range(self.repeats)
-            ]
+            draws = [torch.randperm(len(y))[: max(2, round(self.share * len(y)))] for _ in range(self.repeats)]
         # Differs from the paper: the head is linear, solved to its end under a ridge penalty, and averaged over five draws
         # of the 2 %; the paper trains one and does not say how.
         for some in draws:
             answers = linear_answers(z[some], y[some], read, ridge=self.ridge)
             test, forget_test = answers[: len(task.test)], answers[len(task.test) :]
-            accuracies.append(
-                [_accuracy(test, task.test.labels), _accuracy(forget_test, task.forget_test.labels)]
-            )
+            accuracies.append([_accuracy(test, task.test.labels), _accuracy(forget_test, task.forget_test.labels)])
         mean = np.mean(accuracies, axis=0)
         values, notes = {"recovery.test": float(mean[0])}, {}
         if len(task.forget_test):

@@ -45,9 +45,7 @@ class Stress(Checked):
         values = {"stress.retain": _accuracy(self._fine_tuned(model, task), task.forget)}
         target = task.forget_test if len(task.forget_test) else task.forget
         values |= self._prototypes(model, task, target)
-        values |= {
-            f"stress.int{bits}": _accuracy(_changed(model, _rounded(bits)), task.forget) for bits in BITS
-        }
+        values |= {f"stress.int{bits}": _accuracy(_changed(model, _rounded(bits)), task.forget) for bits in BITS}
         for share in PRUNED:
             least = torch.quantile(_sizes(model), share / 100)
             values[f"stress.prune{share}"] = _accuracy(_changed(model, _cut(float(least))), task.forget)
@@ -168,10 +166,7 @@ class Relearning(Checked):
                 precision="float32",
                 after_step=look,
             )
-        return Reading(
-            {"relearning.before": course[0], "relearning.after": course[-1]},
-            {"course": np.array(course)},
-        )
+        return Reading({"relearning.before": course[0], "relearning.after": course[-1]}, {"course": np.array(course)})
 
 
 class Until:

@@ -91,9 +91,7 @@ def channel_ends(model: Classifier, task: ForgetTask, most: int) -> dict[str, tu
             return
         if z.ndim == 3:
             z = z.transpose(1, 2)
-        low, high = (
-            end.flatten(1) if end.ndim > 1 else end[:, None] for end in (z.amin(dim=0), z.amax(dim=0))
-        )
+        low, high = (end.flatten(1) if end.ndim > 1 else end[:, None] for end in (z.amin(dim=0), z.amax(dim=0)))
         if name in ends and ends[name][0].shape == low.shape:
             low, high = torch.minimum(low, ends[name][0]), torch.maximum(high, ends[name][1])
         ends[name] = low, high

@@ -146,13 +146,7 @@ def _resnet(
         nn.Linear(inputs, classes),
         pool=MeanPool(),
         block_names=names,
-        architecture={
-            "network": name,
-            "classes": classes,
-            "channels": channels,
-            "width": width,
-            "stem": stem,
-        },
+        architecture={"network": name, "classes": classes, "channels": channels, "width": width, "stem": stem},
     ).eval()
 
 
@@ -238,9 +232,7 @@ def vit(
     if variant not in VARIANTS:
         raise InputError(f"ViT variant {variant!r} is unknown; choose one of {', '.join(VARIANTS)}")
     if patch < 1 or image < patch or image % patch:
-        raise InputError(
-            f"image size {image} is not a multiple of patch size {patch}; choose one that divides it"
-        )
+        raise InputError(f"image size {image} is not a multiple of patch size {patch}; choose one that divides it")
     if classes < 1 or channels < 1:
         raise InputError(f"classes is {classes} and channels {channels}, expected at least 1 of each")
     dim, heads = VARIANTS[variant]
@@ -274,6 +266,4 @@ def build(network: str, **fields: Any) -> Classifier:
     except InputError:
         raise
     except (TypeError, ValueError, RuntimeError) as error:  # fields of a file can be of any kind and size
-        raise InputError(
-            f"{network} cannot be built from these fields ({first_line(error)}); correct them"
-        ) from error
+        raise InputError(f"{network} cannot be built from these fields ({first_line(error)}); correct them") from error

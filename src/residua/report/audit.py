@@ -119,9 +119,7 @@ class AuditReport(_Frozen):
 UNKNOWN = "it was not measured"
 
 
-def audit_report(
-    records: Mapping[str, Record], *, rules: Rules, about: Mapping[str, Any] | None = None
-) -> AuditReport:
+def audit_report(records: Mapping[str, Record], *, rules: Rules, about: Mapping[str, Any] | None = None) -> AuditReport:
     """The report on the record called `unlearned`: arithmetic on what the records hold, nothing is fitted.
 
     `records` go by role: unlearned, original and reference, reference2, ...; without a reference, random. The kind
@@ -184,9 +182,7 @@ def audit_report(
 def _follow_plan(plan: Plan, records: Mapping[str, Record], rules: Rules) -> None:
     """An audit that names a plan has followed it, or there is no report."""
     if wrong := departures(plan, records, rules):
-        raise InputError(
-            f"the audit departs from its plan: {'; '.join(wrong)}; follow it, or audit without a plan"
-        )
+        raise InputError(f"the audit departs from its plan: {'; '.join(wrong)}; follow it, or audit without a plan")
 
 
 def _facts(records: Mapping[str, Record]) -> dict[str, Any]:
@@ -209,9 +205,7 @@ def _facts(records: Mapping[str, Record]) -> dict[str, Any]:
 
 def _task(record: Record) -> TaskFacts:
     if record.setting.task is None:
-        raise InputError(
-            f"the record of {record.name} does not say what was to be forgotten; measure it again"
-        )
+        raise InputError(f"the record of {record.name} does not say what was to be forgotten; measure it again")
     return record.setting.task
 
 
@@ -225,9 +219,7 @@ PARTS = (
 
 def _not_assessed(read: Readings, tier: Tier, records: Mapping[str, Record]) -> dict[str, str]:
     """Parts of an audit that the records lack, each with the reason."""
-    refused = {
-        label: why for role in reversed(roles_in(records)) for label, why in records[role].refused.items()
-    }
+    refused = {label: why for role in reversed(roles_in(records)) for label, why in records[role].refused.items()}
     found: dict[str, str] = {}
     for name, label, given in PARTS:
         compared = ["unlearned", "original", *references_in(read)]
@@ -260,9 +252,7 @@ def curve_parts(read: Readings) -> dict[str, CurvePart]:
             known = all(f"I{block}_low" in curve.values for block in curve.blocks)
             intervals = curve.intervals if known else {}
             chance = curve.values.get(f"random{curve.blocks[-1]}")
-            parts[role] = CurvePart(
-                ceiling=curve.ceiling, blocks=curve.information, intervals=intervals, random=chance
-            )
+            parts[role] = CurvePart(ceiling=curve.ceiling, blocks=curve.information, intervals=intervals, random=chance)
     return parts
 
 
@@ -298,9 +288,7 @@ def find_residue(read: Readings, task: TaskFacts, index: IDI | None) -> ResidueP
         if places is not None and len(places) == len(u) and gap[i] > 0
     ]
     above = int((gap > 0).sum())
-    return ResiduePart(
-        block=index.largest, classes=classes, samples=samples, above=above, forgotten=int(asked.sum())
-    )
+    return ResiduePart(block=index.largest, classes=classes, samples=samples, above=above, forgotten=int(asked.sum()))
 
 
 def _label(label: int, task: TaskFacts) -> str:
@@ -332,9 +320,7 @@ def find_inside(read: Readings, task: TaskFacts, rules: Rules) -> Inside | None:
         return None
     unlearned, original, rest = curves
     if not zeros:
-        found = against_random(
-            compare.idi(unlearned, original=original, reference=rest[0], level=rules.confidence)
-        )
+        found = against_random(compare.idi(unlearned, original=original, reference=rest[0], level=rules.confidence))
     else:
         found = compare.inside(
             unlearned,
@@ -457,9 +443,7 @@ def find_likeness(read: Readings, task: TaskFacts, rules: Rules) -> Likeness | N
     spoken = all("outputs" in read[role] for role in ("unlearned", *zeros))
     roles = ("unlearned", *zeros) if spoken else ()
     logs = [read[role]["outputs"].arrays["log_probabilities"] for role in roles]
-    alike = partial(
-        compare.likeness, n=task.size("forget"), tolerance=rules.outputs, divergence=rules.divergence
-    )
+    alike = partial(compare.likeness, n=task.size("forget"), tolerance=rules.outputs, divergence=rules.divergence)
     plain = alike(
         shares[0],
         original=shares[1],
@@ -499,9 +483,7 @@ def find_witnesses(read: Readings, task: TaskFacts) -> list[Witness]:
         if not n or known is None:
             continue
         # Standard errors over an attack's own draws: those of the data that a new head is fitted on.
-        draws = (
-            read[role][label].arrays.get("draws", np.zeros((0, 2)))[:, 1] for role in ("unlearned", zeros[0])
-        )
+        draws = (read[role][label].arrays.get("draws", np.zeros((0, 2)))[:, 1] for role in ("unlearned", zeros[0]))
         errors = [float(own.std(ddof=1) / np.sqrt(len(own))) if len(own) > 1 else 0.0 for own in draws]
         seen = compare.witness(name, known[0], original=known[1], references=known[2:], n=n, errors=errors)
         witnesses += [seen] if seen else []
@@ -548,9 +530,7 @@ def find_caveats(
     if found is not None and found.unit is not None and found.unit[2] < MEMORISED:
         unit = f"{found.unit[0]:.2f} of that on the audited ones"
         named.append(
-            Caveat(
-                f"Original memorised: its surplus on unseen images is {unit}, so a residue looks smaller than it is"
-            )
+            Caveat(f"Original memorised: its surplus on unseen images is {unit}, so a residue looks smaller than it is")
         )
     made = {role: each["structure"] for role, each in read.items() if "structure" in each}
     if {"unlearned", "original"} <= made.keys():
@@ -558,9 +538,7 @@ def find_caveats(
         others = {role: made[role] for role in references_in(made)}
         named += compare.structure_caveats(made["unlearned"], before, list(others.values()), rules.structure)
         named += [
-            Caveat(
-                f"{role_name(role)} has another structure than Original, so blocks are compared by their place"
-            )
+            Caveat(f"{role_name(role)} has another structure than Original, so blocks are compared by their place")
             for role, each in others.items()
             if not np.array_equal(each.arrays["digest"], before.arrays["digest"])
         ]
@@ -579,9 +557,7 @@ def _knowing_references(read: Readings) -> list[Caveat]:
     for role, value, others in zip(references_in(read), values, _medians_of_others(values), strict=True):
         if value > (others + most) / 2 > others:
             aucs = f"AUC of its log-odds {value:.2f}, the others' {others:.2f}, Original's {most:.2f}"
-            named.append(
-                Caveat(f"{role_name(role)} knows the forgotten class nearly as Original does ({aucs})")
-            )
+            named.append(Caveat(f"{role_name(role)} knows the forgotten class nearly as Original does ({aucs})"))
     return named
 
 

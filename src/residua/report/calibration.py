@@ -81,24 +81,12 @@ def calibration_figure(records: Sequence[Record], path: Path) -> None:
         reading = record.readings["information"]
         ceiling = reading["ceiling"]
         left.errorbar(
-            reading["truth"] / ceiling,
-            reading["mean"] / ceiling,
-            yerr=2 * reading["spread"] / ceiling,
-            fmt="o",
-            ms=4,
+            reading["truth"] / ceiling, reading["mean"] / ceiling, yerr=2 * reading["spread"] / ceiling, fmt="o", ms=4
         )
-    right.plot(
-        [100 * record.readings["information"]["coverage"] for record in records], range(len(names)), "o"
-    )
+    right.plot([100 * record.readings["information"]["coverage"] for record in records], range(len(names)), "o")
     left.plot([0, 1], [0, 1], color="0.7", lw=1, zorder=0)
-    left.set(
-        xlabel="true I / H(Y)",
-        ylabel="mean reading / H(Y), with two deviations",
-        title="Reading against truth",
-    )
+    left.set(xlabel="true I / H(Y)", ylabel="mean reading / H(Y), with two deviations", title="Reading against truth")
     right.axvspan(90, 98, color="0.92", zorder=0)
     right.set_yticks(range(len(names)), names)
     right.set(xlabel="coverage of the 95 % interval, %", title="Coverage", xlim=(80, 101))
-    figure.savefig(
-        path, format=path.suffix[1:], dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None
-    )
+    figure.savefig(path, format=path.suffix[1:], dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)

@@ -28,18 +28,14 @@ FURTHER = "Further Retrain"
 # Controls that were trained without the forgotten data, and nothing else.
 WITHOUT = (FURTHER, "Second Retrain", "Retrain again")
 OTHERWISE = tuple(
-    f"Retrain, {how}"
-    for how in ("half the width", "without augmentation", "label-smoothed", "pruned", "quantised")
+    f"Retrain, {how}" for how in ("half the width", "without augmentation", "label-smoothed", "pruned", "quantised")
 )
 # Models that are none of an audit's, but stand among its references.
 BAD_REFERENCES = ("Reference, short", "Reference, tainted")
 # Bars of each control: at most, or at least, this fraction of seeds gets one of the words.
 Bar = tuple[tuple[Word, ...], str, float]
 NEVER_CLEARED: tuple[Bar, ...] = ((("FORGOTTEN", "OVER_UNLEARNED"), "at most", 0.05),)
-RETRAINED: tuple[Bar, ...] = (
-    (("FORGOTTEN",), "at least", 0.85),
-    (("NOT_FORGOTTEN", "SHALLOW"), "at most", 0.05),
-)
+RETRAINED: tuple[Bar, ...] = ((("FORGOTTEN",), "at least", 0.85), (("NOT_FORGOTTEN", "SHALLOW"), "at most", 0.05))
 # A retrained encoder beside channels that say nothing until their owner wakes them.
 SILENT = ("Switched off", "Switched off, weights", "Switched off, first block")
 KNOWING = (
@@ -66,8 +62,7 @@ def control_reports(records: Sequence[Record], rules: Rules) -> list[AuditReport
     reports = []
     for (_, seed), rows in _by_seed(records).items():
         references = sorted(
-            (row for row, record in rows.items() if record.role == "reference"),
-            key=lambda row: (len(row), row),
+            (row for row, record in rows.items() if record.role == "reference"), key=lambda row: (len(row), row)
         )
         original = next((record for record in rows.values() if record.role == "original"), None)
         if original is None or not references:
@@ -81,9 +76,7 @@ def control_reports(records: Sequence[Record], rules: Rules) -> list[AuditReport
                 about |= {"draw": record.seeds["draw"]} if "draw" in record.seeds else {}
                 about |= {"setting": setting_line(record).split(", seed ")[0]}
                 if row == FURTHER and bad:
-                    about["bad_references"] = {
-                        name: _noticed(roles, each, rules) for name, each in bad.items()
-                    }
+                    about["bad_references"] = {name: _noticed(roles, each, rules) for name, each in bad.items()}
                 reports.append(audit_report(roles, rules=rules, about=about))
     return reports
 
@@ -148,9 +141,7 @@ def compact(report: AuditReport) -> str:
     are what tables of controls show, and notes are those of the unlearned model: Original's and the references' would stand
     in every report of a seed."""
     names = _names([report])
-    metrics = {
-        role: {n: v for n, v in values.items() if n in names} for role, values in report.metrics.items()
-    }
+    metrics = {role: {n: v for n, v in values.items() if n in names} for role, values in report.metrics.items()}
     notes = {role: words for role, words in report.notes.items() if role == "unlearned"}
     data = report.model_dump(mode="json") | {"metrics": metrics, "notes": notes}
     return json.dumps(_rounded(data), ensure_ascii=False, separators=(",", ":"))
@@ -213,9 +204,7 @@ def _note(reports: Sequence[AuditReport]) -> str:
     for name in BAD_REFERENCES:
         said = Counter(found[name] for r in reports if name in (found := r.about.get("bad_references", {})))
         if said:
-            text += (
-                f" {name}: refused in {said['refused']} and named in {said['named']} of {said.total()} seeds."
-            )
+            text += f" {name}: refused in {said['refused']} and named in {said['named']} of {said.total()} seeds."
     return text
 
 
@@ -229,9 +218,7 @@ def residue_table(reports: Sequence[AuditReport]) -> Table | None:
     IDI and every reading of the whole inside are shifted by the residue; blocks are left alone, since it may be in any of
     them, so a real residue passes at most as often.
     """
-    further = [
-        report for report in reports if report.about["control"] in WITHOUT and report.inside is not None
-    ]
+    further = [report for report in reports if report.about["control"] in WITHOUT and report.inside is not None]
     rows = []
     for residue in RESIDUES if further else ():
         passed = sum(_forgotten_with(report, residue) for report in further)
@@ -258,16 +245,12 @@ def _forgotten_with(report: AuditReport, residue: float) -> bool:
     shift = residue * found.tolerance
     whole = [name for name in found.parts if name in (UNSEEN, MOVED) or name.endswith(" critics")]
     parts = {
-        name: dataclasses.replace(
-            part, value=part.value + shift, low=part.low + shift, high=part.high + shift
-        )
+        name: dataclasses.replace(part, value=part.value + shift, low=part.low + shift, high=part.high + shift)
         for name, part in found.parts.items()
         if name in whole
     }
     low, high = found.idi.interval
-    index = dataclasses.replace(
-        found.idi, value=found.idi.value + shift, interval=(low + shift, high + shift)
-    )
+    index = dataclasses.replace(found.idi, value=found.idi.value + shift, interval=(low + shift, high + shift))
     moved = dataclasses.replace(found, idi=index, parts=found.parts | parts)
     barred = any(each.bars for each in report.caveats) or any(
         each.contradicts(found.tolerance) for each in report.witnesses
@@ -301,9 +284,7 @@ def fooled_table(reports: Sequence[AuditReport]) -> Table:
 
 def _nearer(seeds: Sequence[Mapping[str, Mapping[str, float]]], name: str) -> Iterator[bool]:
     for of_seed in seeds:
-        value, original, reference = (
-            of_seed[role].get(name) for role in ("unlearned", "original", "reference")
-        )
+        value, original, reference = (of_seed[role].get(name) for role in ("unlearned", "original", "reference"))
         if value is None or original is None or reference is None or abs(original - reference) <= 1e-9:
             continue
         yield abs(value - reference) < abs(value - original)
@@ -363,9 +344,7 @@ def detectors(reports: Sequence[AuditReport], truth: Callable[[str], bool | None
     return sorted(found, key=lambda each: -each.auc)
 
 
-def _detector(
-    name: str, reports: Sequence[AuditReport], truth: Callable[[str], bool | None]
-) -> Detector | None:
+def _detector(name: str, reports: Sequence[AuditReport], truth: Callable[[str], bool | None]) -> Detector | None:
     with_it: dict[str, list[float]] = {}
     without: list[float] = []
     seeds: set[tuple[str, int]] = set()

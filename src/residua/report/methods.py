@@ -143,11 +143,7 @@ def by_setting(records: Sequence[Record], rows: Rows | None = None) -> list[tupl
 
 
 def _method_table(
-    records: Sequence[Record],
-    rows: Rows,
-    reference: str,
-    verdicts: Mapping[str, str] | None,
-    own: Collection[str],
+    records: Sequence[Record], rows: Rows, reference: str, verdicts: Mapping[str, str] | None, own: Collection[str]
 ) -> Table:
     values, counts = by_method(rows), Counter(row["method"] for row in rows)
     several = max(counts.values()) > 1
@@ -254,9 +250,7 @@ def method_means(records: Sequence[Record]) -> MethodCurves | None:
             read.setdefault(record.method.label, []).append(curve.information)
     if len(read) < 2:
         return None
-    lines = {
-        label: [mean(each[block] for each in found) for block in blocks] for label, found in read.items()
-    }
+    lines = {label: [mean(each[block] for each in found) for block in blocks] for label, found in read.items()}
     return MethodCurves(blocks, ceiling, lines)
 
 
@@ -267,9 +261,7 @@ def courses(records: Sequence[Record]) -> dict[str, np.ndarray]:
         rows = record.arrays.get("trajectory", np.empty(0))
         if rows.ndim == 2 and rows.shape[1] == 3 and len(rows) and np.isfinite(rows).all():
             found.setdefault(record.method.label, []).append(rows)
-    return {
-        label: np.mean([run[: min(map(len, runs))] for run in runs], axis=0) for label, runs in found.items()
-    }
+    return {label: np.mean([run[: min(map(len, runs))] for run in runs], axis=0) for label, runs in found.items()}
 
 
 def role_of(label: str) -> str | None:
@@ -332,11 +324,7 @@ def information_table(
 
 
 def order_table(
-    records: Sequence[Record],
-    *,
-    original: str = "Original",
-    reference: str = "Retrain",
-    last: int | None = None,
+    records: Sequence[Record], *, original: str = "Original", reference: str = "Retrain", last: int | None = None
 ) -> Table:
     """The models from the least IDI to the largest, for each family of critics."""
     curves = {record.method.label: curve_of(record) for record in records}
@@ -345,8 +333,7 @@ def order_table(
         title="From the least IDI to the largest, by family of critics",
         columns=("Family", "Order"),
         rows=tuple(
-            (family, ", ".join(f"{name} {value:.2f}" for name, value in ranked))
-            for family, ranked in ranks.items()
+            (family, ", ".join(f"{name} {value:.2f}" for name, value in ranked)) for family, ranked in ranks.items()
         ),
     )
 
@@ -374,9 +361,7 @@ def ulira_table(records: Sequence[Record]) -> Table:
     width = f" (width {network['width']})" if "width" in network else ""
     whose = "all classes" if shadows.of_class is None else f"class {shadows.of_class}"
     read = [readings_of(record)["U-LiRA"] for record in records]
-    shown = [
-        column for column in ULIRA_COLUMNS if any(column[1] in {**each.values, **each.notes} for each in read)
-    ]
+    shown = [column for column in ULIRA_COLUMNS if any(column[1] in {**each.values, **each.notes} for each in read)]
     rows, missing = [], []
     for record, reading in zip(records, read, strict=True):
         cells = (_ulira_cell(reading, name, factor, digits) for _, name, factor, digits in shown)

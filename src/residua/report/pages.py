@@ -18,15 +18,7 @@ from residua.explanations import explained
 from residua.readings import Reading
 from residua.record import Record
 from residua.report.audit import AuditReport
-from residua.report.controls import (
-    KNOWING,
-    OTHERWISE,
-    WITHOUT,
-    detectors,
-    fooled_table,
-    verdict_table,
-    verdicts_of,
-)
+from residua.report.controls import KNOWING, OTHERWISE, WITHOUT, detectors, fooled_table, verdict_table, verdicts_of
 from residua.report.figures import scatter
 from residua.report.figures.curves import (
     curves_figure,
@@ -37,16 +29,7 @@ from residua.report.figures.curves import (
     trajectory_figure,
 )
 from residua.report.figures.style import colour_of, drawing, svg
-from residua.report.methods import (
-    COLUMNS,
-    Rows,
-    by_method,
-    by_setting,
-    courses,
-    method_cell,
-    method_means,
-    role_of,
-)
+from residua.report.methods import COLUMNS, Rows, by_method, by_setting, courses, method_cell, method_means, role_of
 from residua.report.rendering import render
 from residua.report.table import better_side, cell, headlines, ordered, setting_line
 from residua.report.text import TONES, a_reference, provenance, role_name, shown, treatments
@@ -75,9 +58,7 @@ class Picture:
 
 
 def audit_page(
-    report: AuditReport,
-    records: Mapping[str, Record] | None = None,
-    thumbnails: Mapping[int, np.ndarray] | None = None,
+    report: AuditReport, records: Mapping[str, Record] | None = None, thumbnails: Mapping[int, np.ndarray] | None = None
 ) -> str:
     """The verdict first, then the evidence, last how it was made and how to check it.
 
@@ -121,9 +102,7 @@ def _figures(report: AuditReport, records: Mapping[str, Record]) -> dict[str, Pi
         if report.curves:
             drawn["curves"] = Picture(svg(curves_figure(report.curves), "curves", curves_text(report.curves)))
         if found:
-            drawn["back"] = Picture(
-                svg(scatter.treatments_figure(found), "back", scatter.treatments_text(found))
-            )
+            drawn["back"] = Picture(svg(scatter.treatments_figure(found), "back", scatter.treatments_text(found)))
         pictures = scatter.embeddings({role_name(role): records[role] for role in roles_in(records)})
         if len(pictures) > 1:
             text = f"Samples in two dimensions, the forgotten ones coloured, of {', '.join(pictures)}."
@@ -141,22 +120,14 @@ def _png(image: np.ndarray) -> str:
         return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
     head = struct.pack(">IIBBBBB", width, height, 8, 2 if channels == 3 else 0, 0, 0, 0)
-    png = (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", head)
-        + chunk(b"IDAT", zlib.compress(raw, 9))
-        + chunk(b"IEND", b"")
-    )
+    png = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(raw, 9)) + chunk(b"IEND", b"")
     return f"data:image/png;base64,{base64.b64encode(png).decode()}"
 
 
 def _metric_rows(report: AuditReport) -> dict[str, dict[str, Any]]:
     """By metric: title, unit, the text of each column, the better side, the explanation and the notes."""
     zeros = references_in(report.metrics)
-    found = {
-        role: Reading(report.metrics[role], notes=report.notes.get(role, {}))
-        for role in roles_in(report.metrics)
-    }
+    found = {role: Reading(report.metrics[role], notes=report.notes.get(role, {})) for role in roles_in(report.metrics)}
     rows = {}
     for name in headlines(ordered(found)):
         entry, part = explained(name), name.partition(".")[2]
@@ -182,9 +153,7 @@ def _together(readings: Sequence[Reading], name: str) -> str:
     values = sorted(reading.values[name] for reading in readings if name in reading.values)
     if not values:
         return "none"
-    middle, low, high = (
-        cell(Reading({name: value}), name) for value in (mean(values), values[0], values[-1])
-    )
+    middle, low, high = (cell(Reading({name: value}), name) for value in (mean(values), values[0], values[-1]))
     return middle if low == high else f"{middle} ({low} to {high})"
 
 
@@ -241,10 +210,7 @@ def truth(name: str) -> str:
 
 
 def study_page(
-    records: Sequence[Record],
-    title: str = "Study",
-    rows: Rows | None = None,
-    links: Mapping[str, str] | None = None,
+    records: Sequence[Record], title: str = "Study", rows: Rows | None = None, links: Mapping[str, str] | None = None
 ) -> str:
     """Methods side by side, what they cost, what their blocks know; a section for each setting.
 
@@ -264,9 +230,7 @@ def study_page(
         links=links or {},
         sections=sections,
         command=next((record.command for record in records if record.command), ""),
-        software=", ".join(
-            f"{name} {value}" for record in records[:1] for name, value in record.software.items()
-        ),
+        software=", ".join(f"{name} {value}" for record in records[:1] for name, value in record.software.items()),
         models=len(records),
         entries=[(column, entry) for column, entry in entries if entry],
         records=[(record.name, record.sha256) for record in records],
@@ -309,9 +273,7 @@ def _section(records: Sequence[Record], rows: Rows, number: int) -> dict[str, An
 
 def _best(values: Values) -> str:
     """The first thing to know: which methods leave least inside."""
-    known = {
-        label: mean(own["IDI"]) for label, own in values.items() if own["IDI"] and role_of(label) is None
-    }
+    known = {label: mean(own["IDI"]) for label, own in values.items() if own["IDI"] and role_of(label) is None}
     if not known:
         return ""
     least, most = min(known, key=lambda label: abs(known[label])), max(known, key=lambda label: known[label])
@@ -399,5 +361,7 @@ def _tsne(records: Sequence[Record], number: int) -> Picture | None:
     pictures = scatter.embeddings(first, POINTS)
     if len(pictures) < 2:
         return None
-    text = f"Samples in two dimensions, the forgotten ones coloured, as the encoders of {len(pictures)} methods see them."
+    text = (
+        f"Samples in two dimensions, the forgotten ones coloured, as the encoders of {len(pictures)} methods see them."
+    )
     return Picture(svg(scatter.tsne_figure(pictures, columns=5), f"tsne{number}", text))

@@ -52,9 +52,7 @@ class Plan(BaseModel):
             return cls.model_validate_json(text)
         except (ValidationError, RecursionError) as error:
             first = printable("; ".join(str(error).splitlines()[:2]), 300)
-            raise InputError(
-                f"{path} is not a plan ({first}); write one with `residua audit --plan-only`"
-            ) from error
+            raise InputError(f"{path} is not a plan ({first}); write one with `residua audit --plan-only`") from error
 
 
 def departures(plan: Plan, records: Mapping[str, Record], rules: Rules) -> list[str]:

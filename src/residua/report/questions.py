@@ -60,8 +60,7 @@ class Answers:
         for label, of in self.values.items():
             ranked = {column: place[label] for column, place in places.items() if label in place}
             cells = [
-                mean_sd(of[column], 3) + (f" ({ranked[column]})" if column in ranked else "")
-                for column in columns
+                mean_sd(of[column], 3) + (f" ({ranked[column]})" if column in ranked else "") for column in columns
             ]
             rows.append((label, *cells, str(max(map(len, of.values())))))
         what = "Information in nats" if self.by == "block" else "IDI, and the place among the methods"
@@ -69,17 +68,13 @@ class Answers:
         for column in columns[1:] if means else []:
             found = spearman(means[columns[0]], means[column])
             if found is not None:
-                sentences.append(
-                    f"Spearman of {columns[0]} and {column}: {found[0]:.2f} over {found[1]} methods."
-                )
+                sentences.append(f"Spearman of {columns[0]} and {column}: {found[0]:.2f} over {found[1]} methods.")
         sentences += [f"Missing: {'; '.join(self.missing[:2])}."] if self.missing else []
         return Table(self.title, ("Method", *columns, "n"), tuple(rows), " ".join(sentences))
 
     def _means(self, column: str) -> dict[str, float]:
         return {
-            label: mean(of[column])
-            for label, of in self.values.items()
-            if of[column] and label not in COMPARED_WITH
+            label: mean(of[column]) for label, of in self.values.items() if of[column] and label not in COMPARED_WITH
         }
 
 
@@ -169,9 +164,7 @@ def _measure(curve: Curve) -> dict[str, Any]:
     return curve.about.get("measure", {})
 
 
-def _idi(
-    curves: Mapping[Key, list[Curve]], key: Key, reference: str, last: int | None, family: str | None
-) -> float:
+def _idi(curves: Mapping[Key, list[Curve]], key: Key, reference: str, last: int | None, family: str | None) -> float:
     """IDI against the Original and the reference of the same seed, or of another where its own has none."""
 
     def of_seed(label: str) -> list[Key]:

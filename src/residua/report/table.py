@@ -60,17 +60,12 @@ class Table:
         """The table with as many columns as fit: whole columns are left out, from the right, never digits."""
         columns = list(range(len(self.columns)))
         while len(columns) > 1 and sum(self._least(i) + 3 for i in columns) + 1 > width:
-            columns.remove(
-                next((i for i in reversed(columns[1:]) if self.columns[i] not in KEPT), columns[-1])
-            )
+            columns.remove(next((i for i in reversed(columns[1:]) if self.columns[i] not in KEPT), columns[-1]))
         left_out = [name for i, name in enumerate(self.columns) if i not in columns]
         why = [f"Left out for lack of room: {', '.join(left_out)}."] if left_out else []
         rows = tuple(tuple(row[i] for i in columns) for row in self.rows)
         return Table(
-            self.title,
-            tuple(self.columns[i] for i in columns),
-            rows,
-            " ".join(filter(None, [*why, self.note])),
+            self.title, tuple(self.columns[i] for i in columns), rows, " ".join(filter(None, [*why, self.note]))
         )
 
     def is_text(self, column: int) -> bool:
@@ -115,9 +110,7 @@ def in_markdown(text: str) -> str:
 def in_csv(text: str) -> str:
     """A cell that no spreadsheet takes for a formula; numbers stay as they are."""
     text = printable(text)
-    formula = text[:1] in ("=", "+", "-", "@", "\t", "\r") and not re.fullmatch(
-        r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|-", text
-    )
+    formula = text[:1] in ("=", "+", "-", "@", "\t", "\r") and not re.fullmatch(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?|-", text)
     return f"'{text}" if formula else text
 
 
@@ -162,9 +155,7 @@ def _row(cells: Sequence[str]) -> str:
 UNTOLD = "unknown without a reference"
 
 
-def metrics_table(
-    readings: Mapping[str, Reading], *, title: str, full: bool = False, reference: bool = True
-) -> Table:
+def metrics_table(readings: Mapping[str, Reading], *, title: str, full: bool = False, reference: bool = True) -> Table:
     """One row per metric, one column per model; per cent where the metric is a fraction.
 
     Metrics with many parts show the last block, the worst class or the whole only, unless `full`. Without a
@@ -172,9 +163,7 @@ def metrics_table(
     """
     names = ordered(readings)
     shown = names if full else headlines(names)
-    missing = {
-        name: reading.notes[name] for reading in readings.values() for name in reading.notes if name in shown
-    }
+    missing = {name: reading.notes[name] for reading in readings.values() for name in reading.notes if name in shown}
     rows = []
     for name in shown:
         entry = explained(name)
@@ -184,9 +173,7 @@ def metrics_table(
     notes = [f"{name}: {why}." for name, why in missing.items()]
     hidden = len(names) - len(shown)
     if hidden:
-        notes.append(
-            f"{hidden} more numbers (blocks, classes, attackers): --json, --csv, or ask for a metric by name."
-        )
+        notes.append(f"{hidden} more numbers (blocks, classes, attackers): --json, --csv, or ask for a metric by name.")
     notes.append("What a metric means and cannot see: residua explain NAME.")
     return Table(title, ("Metric", *readings, "Better"), tuple(rows), "\n".join(notes))
 

@@ -81,8 +81,7 @@ def _says(report: AuditReport) -> Fact:
     else:
         own, other, whose = errors[0], errors[1], "before"
     numbers = (
-        f"{_per_cent(1 - own)} of the forgotten images are still answered correctly; {whose}, "
-        f"{_per_cent(1 - other)}."
+        f"{_per_cent(1 - own)} of the forgotten images are still answered correctly; {whose}, {_per_cent(1 - other)}."
     )
     if report.findings.says == "unlike":
         numbers += f" What it answers instead is unlike what {a_reference(report)} answers."
@@ -103,9 +102,7 @@ def _says(report: AuditReport) -> Fact:
 
 def a_reference(report: AuditReport) -> str:
     """One of what the model is compared with; each kind has one noun."""
-    return {"model": "a retrained model", "proxy": "a proxy", "none": "a network with random weights"}[
-        report.against
-    ]
+    return {"model": "a retrained model", "proxy": "a proxy", "none": "a network with random weights"}[report.against]
 
 
 def _knows(report: AuditReport) -> Fact:
@@ -179,9 +176,7 @@ def resolution(report: AuditReport) -> str:
     if report.against == "none":
         return "There is no reference, so this audit can accuse a model and can never clear it."
     found = report.inside
-    one, many = (
-        ("One retrained model", "retrained models") if report.against == "model" else ("One proxy", "proxies")
-    )
+    one, many = ("One retrained model", "retrained models") if report.against == "model" else ("One proxy", "proxies")
     if found is None or found.resolution is None:
         return (
             f"{one} is the reference: how much {many} differ from each other is unknown, and small residues cannot be "
@@ -271,10 +266,7 @@ def provenance(report: AuditReport) -> list[tuple[str, str]]:
 
 def hashes(report: AuditReport) -> list[tuple[str, str, str]]:
     """Role, hash of the weights (or nothing), hash of the record."""
-    return [
-        (role_name(role), report.models.get(role, ""), report.records[role])
-        for role in roles_in(report.records)
-    ]
+    return [(role_name(role), report.models.get(role, ""), report.records[role]) for role in roles_in(report.records)]
 
 
 def rules_line(rules: Rules) -> str:
@@ -302,13 +294,10 @@ def laxer(rules: Rules, references: int) -> list[str]:
     if rules.level < 0.99 * min(1 - rules.confidence, usual.level):
         lax.append("level")
     found = [
-        f"The rule {name} is {getattr(rules, name):g}, laxer than the usual {getattr(usual, name):g}."
-        for name in lax
+        f"The rule {name} is {getattr(rules, name):g}, laxer than the usual {getattr(usual, name):g}." for name in lax
     ]
     if rules.structure:
-        found.append(
-            f"The rule structure admits another structure than Original's, because: {rules.structure}."
-        )
+        found.append(f"The rule structure admits another structure than Original's, because: {rules.structure}.")
     return found
 
 
@@ -423,8 +412,12 @@ CHECK = (
     "`residua verify DIR`, where DIR is the folder of this file, computes every number again from the records beside it; "
     "with `--rerun` the models themselves are measured again."
 )
-NOT_CHECKED = "It does not show that the reference never saw the data, or that the rules were chosen before the result was known."
-HANGING = "An interval is centred on what critics fitted on more data would read, so it can lie above the reading itself."
+NOT_CHECKED = (
+    "It does not show that the reference never saw the data, or that the rules were chosen before the result was known."
+)
+HANGING = (
+    "An interval is centred on what critics fitted on more data would read, so it can lie above the reading itself."
+)
 CLOSER = {"reference": "the reference", "original": "Original", None: "not clear"}
 # Of many classes, a card names the first.
 MOST_CLASSES = 5

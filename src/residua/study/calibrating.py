@@ -56,9 +56,7 @@ class Calibrating:
 
     def run(self, context: Context, store: Store, parents: Sequence[Result]) -> Output:
         found = calibration.calibrate(self.problem, self.repeats, self.first)
-        return Output(
-            {"truth": found.truth}, {"values": found.values, "lows": found.lows, "highs": found.highs}
-        )
+        return Output({"truth": found.truth}, {"values": found.values, "lows": found.lows, "highs": found.highs})
 
 
 def calibrate(
@@ -82,9 +80,7 @@ def calibrate(
         run = compute(cells)
     for cell, why in run.failures.items():
         raise InputError(f"{cell.name}: {why}")
-    records = [
-        _record(problem, [run.results[cell] for cell in parts[problem]], run.store) for problem in parts
-    ]
+    records = [_record(problem, [run.results[cell] for cell in parts[problem]], run.store) for problem in parts]
     for record in records:
         record.write(out)
     return records

@@ -99,9 +99,7 @@ class Study:
         names = [row.name for row in self.rows]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise InputError(
-                f"the study {self.name} has two rows named {twice[0]}; rename one of the methods"
-            )
+            raise InputError(f"the study {self.name} has two rows named {twice[0]}; rename one of the methods")
 
     @cached_property
     def rows(self) -> list[PlannedRow]:
@@ -142,9 +140,7 @@ class Study:
             "scale": self.scale,
             "tasks": {name: task.manifest()["sha256"] for name, task in self.tasks.items()},
             "networks": {name: dict(network) for name, network in self.networks.items()},
-            "pretraining": {
-                row.training.name: describe(row.training.pretraining)["fields"] for row in self.rows
-            },
+            "pretraining": {row.training.name: describe(row.training.pretraining)["fields"] for row in self.rows},
             "methods": {row.label: describe(row.made.method) for row in self.rows},
             "measures": {measure.label: describe(measure) for measure in self._measures()},
             "seeds": list(self.seeds),
@@ -152,13 +148,7 @@ class Study:
         } | ({"trajectories": True} if self.trajectories else {})
 
     def _rows(
-        self,
-        prefix: str,
-        task: str,
-        network: Mapping[str, Any],
-        seed: int,
-        methods: Methods,
-        training: kinds.Training,
+        self, prefix: str, task: str, network: Mapping[str, Any], seed: int, methods: Methods, training: kinds.Training
     ) -> Iterator[PlannedRow]:
         """The rows of one Original."""
         earlier: dict[str, kinds.Unlearning] = {}
@@ -185,9 +175,7 @@ class Study:
                     trajectory=self.trajectories, beside=row.beside is not None,
                 )  # fmt: skip
                 earlier.setdefault(row.label, made)
-                measurements = tuple(
-                    kinds.Measurement(f"{name}/{m.label}", m, made) for m in self._measures()
-                )
+                measurements = tuple(kinds.Measurement(f"{name}/{m.label}", m, made) for m in self._measures())
                 yield PlannedRow(name, row.label, row.part, seed, draw, training, made, measurements)
 
     def _measures(self) -> list[Measure]:
@@ -233,11 +221,8 @@ class PlannedRow:
                 original=results[self.training].values["weights"] if self.made.parents else None,
             ),
             setting=Setting(scale=scale, network=made.values["architecture"], task=task),
-            seeds={"training": self.seed, "method": self.made.seed}
-            | ({"draw": self.draw} if self.draw else {}),
-            seconds={
-                name: made.values[name] for name in ("RTE", "RTE.cpu", "RTE.load") if name in made.values
-            },
+            seeds={"training": self.seed, "method": self.made.seed} | ({"draw": self.draw} if self.draw else {}),
+            seconds={name: made.values[name] for name in ("RTE", "RTE.cpu", "RTE.load") if name in made.values},
             software=made.software,
             command=made.command,
             arrays=run.store.arrays(made),

@@ -339,9 +339,7 @@ class Workers:
         if code == NO_MEMORY:
             return "ran out of memory"
         worker.complaints.seek(0)
-        lines = [
-            line for line in worker.complaints.read()[-4000:].decode(errors="replace").splitlines() if line
-        ]
+        lines = [line for line in worker.complaints.read()[-4000:].decode(errors="replace").splitlines() if line]
         last = next((line for line in reversed(lines) if "Error" in line or "error" in line), "")
         more = f": {last.strip()[:160]}" if last else ""
         if code >= 0:
@@ -411,9 +409,7 @@ def _ray(how: How) -> Iterator[RayExecutor]:
                 ray.init(address=how.address, log_to_driver=False, logging_level=logging.ERROR, **local)
         except (ConnectionError, ValueError, RuntimeError) as error:
             first = str(error).splitlines()[0][:160]
-            raise InputError(
-                f"no Ray cluster answers at {how.address or 'this machine'} ({first})"
-            ) from error
+            raise InputError(f"no Ray cluster answers at {how.address or 'this machine'} ({first})") from error
     try:
         needs: dict[str, Any] = {"num_cpus": 1, "max_retries": RETRIES}
         needs |= {"num_gpus": 1} if how.device.startswith("cuda") else {}

@@ -17,18 +17,7 @@ from residua.compare import zrf
 from residua.errors import InputError
 from residua.files import read_text, write_atomically
 from residua.record import Record
-from residua.study.store import (
-    DAMAGED,
-    PARTS,
-    RECORDS,
-    Claims,
-    Result,
-    Store,
-    hash_of,
-    is_name,
-    own_file,
-    own_folder,
-)
+from residua.study.store import DAMAGED, PARTS, RECORDS, Claims, Result, Store, hash_of, is_name, own_file, own_folder
 from residua.text import differences, from_json
 
 # Files beside the cells: what the study is, which key each of its cells has, and where the run is.

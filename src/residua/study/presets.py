@@ -33,12 +33,7 @@ from residua.unlearn import FineTune, Original, Retrain, Unlearner, find, method
 
 NETWORK = "resnet18"
 # The columns of the paper's tables and recovery; IDI needs the information curve too.
-FULL_STACK: tuple[Measure, ...] = (
-    measure.Accuracy(),
-    Membership(),
-    measure.ForgetOutputs(),
-    Recovery(),
-)
+FULL_STACK: tuple[Measure, ...] = (measure.Accuracy(), Membership(), measure.ForgetOutputs(), Recovery())
 # What else the paper's tables and figures show of a model (AUS, white-box MIA, t-SNE), and what verdicts rest on.
 EVERYTHING: tuple[Measure, ...] = (
     *FULL_STACK, measure.ClassAccuracy(), measure.WhiteBoxMembership(), measure.Embedding(), measure.Perturbed(), measure.Representation(), measure.Probe(),
@@ -50,12 +45,7 @@ TENTH = "10%"
 
 
 def network_fields(
-    classes: int,
-    shape: tuple[int, int, int],
-    scale: Scale,
-    network: str | None = None,
-    *,
-    starts: bool = False,
+    classes: int, shape: tuple[int, int, int], scale: Scale, network: str | None = None, *, starts: bool = False
 ) -> dict[str, Any]:
     """The network for images of this shape at this scale: the arguments of `networks.build`.
 
@@ -81,9 +71,7 @@ def network_fields(
     return fields | {"image": side, "variant": "tiny", "patch": 4}
 
 
-def network_for(
-    task: ForgetTask, scale: Scale, network: str | None = None, *, starts: bool = False
-) -> dict[str, Any]:
+def network_for(task: ForgetTask, scale: Scale, network: str | None = None, *, starts: bool = False) -> dict[str, Any]:
     return network_fields(task.classes, task.retain.shape, scale, network, starts=starts)
 
 
@@ -194,9 +182,7 @@ class Preset:
         init: str | Path | None = None,
     ) -> Study:
         if self.network and network and network != self.network:
-            raise InputError(
-                f"the study {self.name} is one of {self.network}, not of {network}; leave --network out"
-            )
+            raise InputError(f"the study {self.name} is one of {self.network}, not of {network}; leave --network out")
         name = self.network or network or NETWORK
         task = self.task(data, forget, tell)
         if init is None:
@@ -258,9 +244,7 @@ class Preset:
             made: Any = self.method(label, task, name)
             rows.append(made)
             if isinstance(made, Retrain):
-                rows += [
-                    Row(f"Retrain {n + 1}", made, draw=n, role="reference") for n in range(1, self.references)
-                ]
+                rows += [Row(f"Retrain {n + 1}", made, draw=n, role="reference") for n in range(1, self.references)]
             if isinstance(made, FineTune) and self.has_stronger_ft():
                 rows.append(Row("FT*", dataclasses.replace(made, lr=STRONGER_FT * made.lr)))
         return rows
@@ -295,9 +279,7 @@ _papers = [
 BUILT_IN: dict[str, Preset] = {preset.name: preset for preset in (*_ours, *_papers)}
 
 
-def demonstration(
-    task: ForgetTask, *, scale: Scale = "tiny", seed: int = 0, network: str | None = None
-) -> Study:
+def demonstration(task: ForgetTask, *, scale: Scale = "tiny", seed: int = 0, network: str | None = None) -> Study:
     """A few methods, and a second Retrain that must pass, with the measures that verdicts rest on.
 
     Args:
@@ -374,9 +356,7 @@ def _rows(task: ForgetTask, scale: Scale, references: int, network: str) -> list
     weak = dataclasses.replace(
         cola, collapse_epochs=max(1, cola.collapse_epochs // 2), align_epochs=max(1, cola.align_epochs // 2)
     )
-    others = [
-        Row(f"Retrain {draw + 1}", retrain, draw=draw, role="reference") for draw in range(1, references)
-    ]
+    others = [Row(f"Retrain {draw + 1}", retrain, draw=draw, role="reference") for draw in range(1, references)]
     return [
         _named(made["Original"]),
         _named(retrain),
@@ -403,14 +383,10 @@ def _named(method: Unlearner) -> Row:
     return Row(method.label, method)
 
 
-def _chosen(
-    rows: list[Row], labels: Sequence[str], task: ForgetTask, scale: Scale, network: str
-) -> list[Row]:
+def _chosen(rows: list[Row], labels: Sequence[str], task: ForgetTask, scale: Scale, network: str) -> list[Row]:
     """Original and the references; of the others those of `labels`, and methods that are no controls."""
     known = {row.label.casefold(): row for row in rows}
-    chosen = [
-        known.get(label.casefold()) or _named(at_scale(label, scale, task, network)) for label in labels
-    ]
+    chosen = [known.get(label.casefold()) or _named(at_scale(label, scale, task, network)) for label in labels]
     needed = {row.beside for row in chosen}
     wanted = {*needed, *(row.label for row in chosen)}
     kept = [row for row in rows if row.label in wanted or row.part in ("original", "reference")]

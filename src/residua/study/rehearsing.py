@@ -98,9 +98,7 @@ def _sizes(study: Study, rows: list[PlannedRow]) -> Sizes:
     bytes_of = {block: 4 * n * math.prod(shape) for block, shape in shapes.items()}
     found = room.places(bytes_of)
     made = [row.made for row in rows]
-    batches = [
-        b for cell in (rows[0].training, *made) for b in _batches(getattr(cell, "method", None) or cell)
-    ]
+    batches = [b for cell in (rows[0].training, *made) for b in _batches(getattr(cell, "method", None) or cell)]
     resident = hasattr(task.retain.images, "pixels")
     return Sizes(
         name=f"{task.dataset}, {fields['network']}",
@@ -290,14 +288,10 @@ def _short(measure: Measure, model: Classifier, device: str) -> Measure:
 def _seconds(model: Classifier, training: Training, study: Study, task: ForgetTask, device: str) -> float:
     """Seconds of all trainings and unlearnings, from those of one step here and the epochs that cells declare."""
     n = FEWER if device == "cpu" else training.pretraining.batch
-    x, y = next(
-        iter(task.train.subset(torch.arange(min(n, len(task.train)))).batches(n, device=model.device))
-    )
+    x, y = next(iter(task.train.subset(torch.arange(min(n, len(task.train)))).batches(n, device=model.device)))
     learner = clone(model).train()
     spent = []
-    for _ in range(
-        1 if device == "cpu" else 2
-    ):  # a GPU's first one warms up; on a CPU the training before has
+    for _ in range(1 if device == "cpu" else 2):  # a GPU's first one warms up; on a CPU the training before has
         start = clock(device)
         with safe_kernels(learner), autocast(training.pretraining.precision, model.device):
             cross_entropy(learner, x, y).backward()

@@ -342,9 +342,7 @@ class Run:
         """A parent's model is gone from the store: that parent runs again, then this cell."""
         cell = task.cell
         self._lost[cell] = self._lost.get(cell, 0) + 1
-        maker = next(
-            (p for p, r in zip(cell.parents, task.parents, strict=True) if r.model == error.weights), None
-        )
+        maker = next((p for p, r in zip(cell.parents, task.parents, strict=True) if r.model == error.weights), None)
         if maker in self._pending:  # somebody else has asked for it
             self._pending.discard(cell)
             return
@@ -509,9 +507,7 @@ def _warn(study: Study, written: Mapping[str, Record], tell: Tell) -> None:
         name: record.readings["accuracy"] for name, record in written.items() if "accuracy" in record.readings
     }
     originals = {
-        start(row): accuracies[row.name]
-        for row in study.rows
-        if row.role == "original" and row.name in accuracies
+        start(row): accuracies[row.name] for row in study.rows if row.role == "original" and row.name in accuracies
     }
     for row in study.rows:
         if start(row) in originals and row.name in accuracies and traits(row.made.method).guarded:

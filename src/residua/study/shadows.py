@@ -252,9 +252,7 @@ class Plan:
     weights tell whether they hold.
     """
 
-    def __init__(
-        self, shadows: Shadows, missing: Sequence[ShadowCell], *, models: int, sets: int, jobs: int
-    ) -> None:
+    def __init__(self, shadows: Shadows, missing: Sequence[ShadowCell], *, models: int, sets: int, jobs: int) -> None:
         self.shadows, self.missing = shadows, missing
         self.models, self.sets, self.jobs = models, sets, jobs
         self.costs = self._probe()
@@ -279,9 +277,7 @@ class Plan:
                 with contextlib.suppress(Diverged):  # an untrained network may; its steps took as long as any
                     shadows.unlearned(method, network, half, forget_set)
 
-            return {
-                sort: probe(cell) for sort, cell in {sort_of(cell): cell for cell in self.missing}.items()
-            }
+            return {sort: probe(cell) for sort, cell in {sort_of(cell): cell for cell in self.missing}.items()}
 
     @property
     def whole(self) -> bool:
@@ -435,13 +431,7 @@ def ulira(
 
 
 def _computed(
-    shadows: Shadows,
-    cells: Sequence[ShadowCell],
-    models: int,
-    sets: int,
-    out: Path,
-    options: How,
-    budget: float | None,
+    shadows: Shadows, cells: Sequence[ShadowCell], models: int, sets: int, out: Path, options: How, budget: float | None
 ) -> Run:
     """All cells, after their cost was reported and compared with the budget."""
     context = Context({}, options.device, shadows)
@@ -462,19 +452,12 @@ def _weights(run: Run, trainings: Sequence[ShadowTraining]) -> list[str]:
         raise InputError(why if cell.name in why else f"{cell.name}: {why}")
     weights = [str(run.results[cell].values["weights"]) for cell in trainings]
     if len(set(weights)) < len(weights):
-        raise InputError(
-            "two shadow models have the same weights, so a target would be its own shadow; change --seed"
-        )
+        raise InputError("two shadow models have the same weights, so a target would be its own shadow; change --seed")
     return weights
 
 
 def _record(
-    unlearner: Unlearner,
-    scorings: Sequence[ShadowScoring],
-    run: Run,
-    setting: Setting,
-    variance: Variance,
-    seed: int,
+    unlearner: Unlearner, scorings: Sequence[ShadowScoring], run: Run, setting: Setting, variance: Variance, seed: int
 ) -> Record:
     """The attack on one method, from the scores of all models and forget sets."""
     results = [run.results[cell] for cell in scorings]
@@ -503,11 +486,7 @@ def _setting(shadows: Shadows, sets: int, scale: str, weights: Sequence[str]) ->
         network=shadows.network,
         pretraining=asdict(shadows.pretraining),
         shadows=ShadowFacts(
-            models=len(weights),
-            forget_sets=sets,
-            size=shadows.size,
-            of_class=shadows.of_class,
-            weights=list(weights),
+            models=len(weights), forget_sets=sets, size=shadows.size, of_class=shadows.of_class, weights=list(weights)
         ),
         device=torch.device(shadows.device).type,
     )

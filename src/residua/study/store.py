@@ -120,9 +120,7 @@ class Result(BaseModel):
 
     @model_validator(mode="after")
     def _weights_are_a_hash(self) -> Result:
-        if (self.values.get("kept") or "weights" in self.values) and not is_name(
-            "models", self.values.get("weights")
-        ):
+        if (self.values.get("kept") or "weights" in self.values) and not is_name("models", self.values.get("weights")):
             raise ValueError("its weights are not named by a hash")
         return self
 
@@ -310,9 +308,7 @@ class Store:
             return  # somebody else was quicker
         except OSError as error:
             raise StoreFault(f"{path} is damaged and cannot be set aside ({error.strerror})") from error
-        self.tell(
-            f"{path} is damaged ({why}); it was moved to {target.parent} and is made again when it is needed"
-        )
+        self.tell(f"{path} is damaged ({why}); it was moved to {target.parent} and is made again when it is needed")
 
     def _write(self, path: Path, write: Callable[[Path], object]) -> None:
         try:

@@ -59,9 +59,7 @@ def validation_task(task: ForgetTask, share: float = SHARE, seed: int = 0, part:
     else:
         forget, forget_test = task.forget, task.retain.subset(torch.arange(0))
     if part < 1:
-        retain, forget = (
-            parted(split, part, kinds.derived_seed("part", seed))[1] for split in (retain, forget)
-        )
+        retain, forget = (parted(split, part, kinds.derived_seed("part", seed))[1] for split in (retain, forget))
     return replace(task, retain=retain, test=test, forget=forget, forget_test=forget_test)
 
 
@@ -130,8 +128,7 @@ def ranges(
             least, most = min(least, own), max(most, own)
         given = (None, epochs) if each.whole else (low, high)
         least, most = (
-            wanted if wanted is not None else bound
-            for bound, wanted in zip((least, most), given, strict=True)
+            wanted if wanted is not None else bound for bound, wanted in zip((least, most), given, strict=True)
         )
         by_field[name] = Range(least, most, each.whole, own)
     for name, of_field in by_field.items():
@@ -141,9 +138,7 @@ def ranges(
                 "give --low and --high with 0 < low <= high, and at least one epoch"
             )
     if not by_field:
-        raise InputError(
-            f"{method.label} has neither epochs nor a learning rate to be tuned; choose another method"
-        )
+        raise InputError(f"{method.label} has neither epochs nor a learning rate to be tuned; choose another method")
     return by_field
 
 
@@ -232,9 +227,7 @@ def _check(trials: int, measure: InformationCurve | None, start: Start | Given) 
         raise InputError("IDI of settings needs Retrain itself; let Original and Retrain be trained")
 
 
-def _searched(
-    search: Any, trying: _Trials, drawn_from: Mapping[str, Range], trials: int
-) -> Iterator[Trial | None]:
+def _searched(search: Any, trying: _Trials, drawn_from: Mapping[str, Range], trials: int) -> Iterator[Trial | None]:
     """The trials of so many proposals, a few at a time, in the order in which they were made."""
     from optuna.trial import TrialState
 
@@ -310,9 +303,7 @@ class _Trials:
         rows = {"original": kinds.Unlearning(f"seed{self.seed}-original", TASK, self.network, Original(), seed, self._parents),
                 "retrain": self._retrain}  # fmt: skip
         rows |= {str(trial.number): self._cell(trial.number, trial.fields) for trial in acceptable(tried)}
-        asked = {
-            key: kinds.Measurement(f"{row.name}/{measure.label}", measure, row) for key, row in rows.items()
-        }
+        asked = {key: kinds.Measurement(f"{row.name}/{measure.label}", measure, row) for key, row in rows.items()}
         run = self.compute([*self._cells, *rows.values(), *asked.values()])
         self.failures |= {cell.name: why for cell, why in run.failures.items()}
         curves = {
@@ -327,9 +318,7 @@ class _Trials:
         name = f"seed{self.seed}-{slug(self.method.label)}-trial{number}"
         chosen = replace(self.method, **fields)  # type: ignore[type-var]
         seed = kinds.unlearn_seed(self.seed)
-        return Trying(
-            name, TASK, self.network, chosen, seed, self._parents, weights=self._weights, keep=self.keep
-        )
+        return Trying(name, TASK, self.network, chosen, seed, self._parents, weights=self._weights, keep=self.keep)
 
 
 def _search(method: Unlearner, drawn_from: Mapping[str, Range], seed: int) -> Any:
@@ -503,15 +492,11 @@ def best_choices(record: Record, method: Unlearner, number: int) -> list[dict[st
         )
     known = [trial for trial in _tried(record) if trial.values and np.isfinite(trial.shortfall)]
     if not known:
-        raise InputError(
-            f"every choice of {record.name} diverged; search {method.label} again with lower rates"
-        )
+        raise InputError(f"every choice of {record.name} diverged; search {method.label} again with lower rates")
     best = [trial.fields for trial in sorted(known, key=_order)[:number]]
     for name in names:
         if not all(notes[name].allows(fields[name]) for fields in best):
-            raise InputError(
-                f"{record.name} has a field {name} that is not {notes[name].expectation()}; search again"
-            )
+            raise InputError(f"{record.name} has a field {name} that is not {notes[name].expectation()}; search again")
     return best
 
 

@@ -48,9 +48,7 @@ class Keeper:
     every: float = EVERY
     _last: float = field(default_factory=time.monotonic)
 
-    def restore(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler
-    ) -> list[float]:
+    def restore(self, model: nn.Module, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> list[float]:
         """Put everything back as it was after the last kept epoch; the losses so far. Nothing where nothing was kept."""
         try:
             state, tensors = read_state(self.path)
@@ -66,8 +64,7 @@ class Keeper:
         for parameter, moment in zip(_parameters(optimizer), moments, strict=True):
             if moment:
                 optimizer.state[parameter] = {
-                    name: tensor if name == "step" else _like(tensor, parameter)
-                    for name, tensor in moment.items()
+                    name: tensor if name == "step" else _like(tensor, parameter) for name, tensor in moment.items()
                 }
         torch.set_rng_state(tensors["random"])
         gpus = [state for name, state in sorted(tensors.items()) if name.startswith("random.")]

@@ -161,9 +161,7 @@ def cross_entropy(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 STEPS = (3, 5, 9)
 
 
-def rate(
-    schedule: Schedule, done: float, warmup: float = 0.0, *, epochs: float = 1.0, floor: float = 0.0
-) -> float:
+def rate(schedule: Schedule, done: float, warmup: float = 0.0, *, epochs: float = 1.0, floor: float = 0.0) -> float:
     """The factor on the learning rate when `done` of `epochs` epochs are over.
 
     It rises linearly during `warmup`, a fraction of the training. Then

@@ -12,9 +12,7 @@ def cross_entropy_in_turn(model: nn.Module, x: Tensor, y: Tensor, _: bool) -> Te
     return F.cross_entropy(model(x), y)
 
 
-def descent_and_ascent(
-    model: nn.Module, x: Tensor, y: Tensor, x_f: Tensor, y_f: Tensor, *, alpha: float
-) -> Tensor:
+def descent_and_ascent(model: nn.Module, x: Tensor, y: Tensor, x_f: Tensor, y_f: Tensor, *, alpha: float) -> Tensor:
     """alpha CE(retain) - (1 - alpha) CE(forget), of the batches of `streams.SideBySide`."""
     kept = F.cross_entropy(model(x), y)
     forgotten = F.cross_entropy(model(x_f), y_f)

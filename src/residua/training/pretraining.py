@@ -28,9 +28,9 @@ class Pretraining(settings.Checked):
     momentum: settings.Momentum = 0.9
     weight_decay: settings.WeightDecay = 5e-4
     schedule: Annotated[settings.Schedule, settings.Choice("Learning rate after the warm-up.")] = "cosine"
-    warmup: Annotated[
-        float, settings.Weight("Fraction of the training in which the learning rate rises.", below=1)
-    ] = 0.0
+    warmup: Annotated[float, settings.Weight("Fraction of the training in which the learning rate rises.", below=1)] = (
+        0.0
+    )
     nesterov: Annotated[bool, settings.Choice("Nesterov's momentum.")] = False
     clip: Annotated[float | None, settings.Weight("Largest norm of the gradient; any if not given.")] = None
     crop: settings.Crop = 4
@@ -61,11 +61,7 @@ class Pretraining(settings.Checked):
             nesterov=self.nesterov,
         )
         batches = split.batches(
-            self.batch,
-            shuffle=True,
-            augment=Augmentation(self.crop, self.flip),
-            drop_last=True,
-            device=trained.device,
+            self.batch, shuffle=True, augment=Augmentation(self.crop, self.flip), drop_last=True, device=trained.device
         )
         descend(
             trained,

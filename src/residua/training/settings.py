@@ -127,18 +127,12 @@ Scheduled = Annotated[
 ]
 # Any class but the sample's own and the forgotten ones, or all classes alike.
 Labels = Literal["other", "uniform"]
-WrongLabels = Annotated[
-    Labels, Choice("Classes that random labels are drawn from: other than the forgotten, or all.")
-]
+WrongLabels = Annotated[Labels, Choice("Classes that random labels are drawn from: other than the forgotten, or all.")]
 OptimizerName = Literal["sgd", "adam"]
-Optimizer = Annotated[
-    OptimizerName, Choice("Optimizer: SGD with momentum and weight decay, or Adam without.")
-]
+Optimizer = Annotated[OptimizerName, Choice("Optimizer: SGD with momentum and weight decay, or Adam without.")]
 Crop = Annotated[
     int,
-    Weight(
-        "Black border, in pixels, of the random crop; of large image files, any but 0 is a random resized crop."
-    ),
+    Weight("Black border, in pixels, of the random crop; of large image files, any but 0 is a random resized crop."),
 ]
 Flip = Annotated[bool, Choice("Random horizontal flip.")]
 KeepStatistics = Annotated[bool, Choice("Every BatchNorm normalises by Original's mean and variance.")]

@@ -14,9 +14,7 @@ from residua.training.loop import BatchSource
 from residua.training.settings import Labels
 
 
-def shuffled(
-    split: Split, batch: int, device: torch.device, crop: int, flip: bool, keep_last: bool = False
-) -> Batches:
+def shuffled(split: Split, batch: int, device: torch.device, crop: int, flip: bool, keep_last: bool = False) -> Batches:
     """Batches in a fresh order each epoch, cropped and flipped; the last, smaller one is dropped or kept.
 
     Forget sets keep theirs, as in public code: they are small, and a dropped batch may be half of an epoch. A batch of
@@ -137,13 +135,7 @@ class Relabelled:
 
 
 def wrong_then_right(
-    task: ForgetTask,
-    allowed: Tensor,
-    forget_batch: int,
-    retain_batch: int,
-    device: torch.device,
-    crop: int,
-    flip: bool,
+    task: ForgetTask, allowed: Tensor, forget_batch: int, retain_batch: int, device: torch.device, crop: int, flip: bool
 ) -> InTurn:
     """Each epoch the forget set under labels drawn again from `allowed`, then the retain set under its own."""
     wrong = Relabelled(task.forget, allowed, forget_batch, device, crop, flip)

@@ -177,9 +177,7 @@ def find(label: str, **fields: Any) -> Unlearner:
     own = [field.name for field in dataclasses.fields(method)]  # type: ignore[arg-type]
     for name in fields:
         if name not in own:
-            raise InputError(
-                f"{method.label} has no setting {name}; its settings are {', '.join(own) or 'none'}"
-            )
+            raise InputError(f"{method.label} has no setting {name}; its settings are {', '.join(own) or 'none'}")
     return dataclasses.replace(method, **fields)  # type: ignore[type-var]
 
 

@@ -48,9 +48,7 @@ def encoded(model: Classifier, split: Split) -> Tensor:
 def linear_head(model: Classifier, label: str) -> nn.Linear:
     """The model's head, which the method of this label needs to be linear, with a bias."""
     if not isinstance(model.head, nn.Linear) or model.head.bias is None:
-        raise InputError(
-            f"{label} needs a network whose head is one linear layer; choose resnet18 or the like"
-        )
+        raise InputError(f"{label} needs a network whose head is one linear layer; choose resnet18 or the like")
     return model.head
 
 

@@ -24,9 +24,7 @@ Pseudo = Literal["original", "current"]
 class _Phases:
     collapse_epochs: Annotated[int, settings.Epochs("Epochs of the collapse phase.", stronger="more")] = 10
     align_epochs: Annotated[int, settings.Epochs("Epochs of the align phase.")] = 10
-    collapse_lr: Annotated[float, settings.Rate("Learning rate of the collapse phase.", stronger="more")] = (
-        2e-4
-    )
+    collapse_lr: Annotated[float, settings.Rate("Learning rate of the collapse phase.", stronger="more")] = 2e-4
     align_lr: Annotated[float, settings.Rate("Learning rate of the align phase.")] = 5e-6
 
 
@@ -37,15 +35,11 @@ class _TwoPhases(Descent, _Phases):
     temperature: Annotated[float, settings.Temperature("Temperature of the contrastive loss.")] = 0.07
     normalise: Annotated[bool, settings.Choice("Features on the unit sphere in the contrastive loss.")] = True
     views: Annotated[int, settings.Count("Crops of each sample in a contrastive batch.", most=2)] = 1
-    balanced: Annotated[
-        bool, settings.Choice("Contrastive batches with equally many samples of each class.")
-    ] = False
+    balanced: Annotated[bool, settings.Choice("Contrastive batches with equally many samples of each class.")] = False
 
     def contrasted(self, model: Classifier, split: Split, batch: int, keep_last: bool = False) -> Contrasted:
         """Batches of the contrastive loss."""
-        return Contrasted(
-            split, batch, model.device, self.crop, self.flip, self.views, self.balanced, keep_last
-        )
+        return Contrasted(split, batch, model.device, self.crop, self.flip, self.views, self.balanced, keep_last)
 
     def collapse(self, model: Classifier, batches: BatchSource, loss: Loss) -> None:
         """Train the encoder."""
@@ -100,9 +94,7 @@ class ColaPlus(_TwoPhases):
     align_lr: Annotated[float, settings.Rate("Learning rate of the align phase.")] = 1e-4
     retain_batch: settings.RetainBatch = 32
     forget_batch: settings.ForgetBatch = 64
-    pseudo: Annotated[
-        Pseudo, settings.Choice("Model whose most likely other label a forget sample gets.")
-    ] = "original"
+    pseudo: Annotated[Pseudo, settings.Choice("Model whose most likely other label a forget sample gets.")] = "original"
 
     label = "COLA+"
     revision = 3
@@ -118,9 +110,7 @@ class ColaPlus(_TwoPhases):
             with torch.no_grad():
                 logits = teacher(x_f) if self.pseudo == "original" else model.head(z_f)
                 other = likeliest(logits, allowed[y_f])
-            return supervised_contrastive(
-                torch.cat([z, z_f]), torch.cat([y, other]), self.temperature, self.normalise
-            )
+            return supervised_contrastive(torch.cat([z, z_f]), torch.cat([y, other]), self.temperature, self.normalise)
 
         retain = self.contrasted(model, task.retain, self.retain_batch)
         forget = self.contrasted(model, task.forget, self.forget_batch, keep_last=True)

@@ -40,9 +40,7 @@ class Contrastive(Sgd):
         def loss(model: Classifier, x: Tensor, y: Tensor) -> Tensor:
             z = model.encode(x)
             sample = torch.arange(len(x) // 2, device=x.device).repeat(2)  # the second views follow the first
-            return F.cross_entropy(model.head(z), y) + self.weight * supervised_contrastive(
-                z, sample, self.temperature
-            )
+            return F.cross_entropy(model.head(z), y) + self.weight * supervised_contrastive(z, sample, self.temperature)
 
         two_views = Contrasted(task.retain, self.batch, model.device, self.crop, self.flip, views=2)
         return self.descend(model, two_views, loss)

@@ -32,9 +32,7 @@ class DepthAware(Checked):
 
     # Differs from the paper: after the abstract; the prototypes' inputs, the residual by least squares and AUC as the
     # probe's separability are our readings of it.
-    samples: Annotated[
-        int, Count("Most samples of each side, forget and retain, that prototypes come from.")
-    ] = 5000
+    samples: Annotated[int, Count("Most samples of each side, forget and retain, that prototypes come from.")] = 5000
 
     label = "DAMP"
     scenarios = ("class",)

@@ -30,10 +30,7 @@ class GradientAscent(Sgd):
     lr: settings.LearningRate = 2e-3
     retain_batch: settings.RetainBatch = 64
     forget_batch: settings.ForgetBatch = 16
-    alpha: Annotated[
-        float,
-        settings.Weight("Weight of the retain loss; the forget loss has 1 - alpha.", most=1),
-    ] = 0.95
+    alpha: Annotated[float, settings.Weight("Weight of the retain loss; the forget loss has 1 - alpha.", most=1)] = 0.95
     momentum: settings.Momentum = 0.0
     weight_decay: settings.WeightDecay = 0.0
 

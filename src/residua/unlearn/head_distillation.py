@@ -34,10 +34,7 @@ class HeadDistillation(Trained):
     lr: LearningRate = 1e-2
     batch: Batch = 128
     alpha: Annotated[
-        float,
-        Weight(
-            "Weight of the retain loss when samples are forgotten; the forget loss has 1 - alpha.", most=1
-        ),
+        float, Weight("Weight of the retain loss when samples are forgotten; the forget loss has 1 - alpha.", most=1)
     ] = 0.9
 
     label = "HD"

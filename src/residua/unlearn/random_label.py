@@ -14,15 +14,7 @@ from residua.data.task import ForgetTask
 from residua.device import safe_kernels
 from residua.models.classifier import Classifier, clone
 from residua.training.losses import cross_entropy_in_turn
-from residua.training.settings import (
-    Epochs,
-    ForgetBatch,
-    LearningRate,
-    Passes,
-    RetainBatch,
-    Share,
-    WrongLabels,
-)
+from residua.training.settings import Epochs, ForgetBatch, LearningRate, Passes, RetainBatch, Share, WrongLabels
 from residua.training.streams import wrong_labels, wrong_then_right
 from residua.unlearn._sgd import Sgd, SgdOrAdam
 

@@ -30,15 +30,11 @@ class Scrub(Descent):
     """
 
     epochs: settings.Passes = 3
-    forget_epochs: Annotated[
-        int, settings.Epochs("Epochs in which the forget set is passed too.", stronger="more")
-    ] = 2
+    forget_epochs: Annotated[int, settings.Epochs("Epochs in which the forget set is passed too.", stronger="more")] = 2
     lr: settings.LearningRate = 5e-4
     retain_batch: settings.RetainBatch = 64
     forget_batch: settings.ForgetBatch = 256
-    alpha: Annotated[float, settings.Weight("Weight of the divergence from Original on the retain set.")] = (
-        1e-3
-    )
+    alpha: Annotated[float, settings.Weight("Weight of the divergence from Original on the retain set.")] = 1e-3
     gamma: Annotated[float, settings.Weight("Weight of the cross-entropy on the retain set.")] = 0.99
     temperature: Annotated[float, settings.Temperature("Temperature of the softmax that is matched.")] = 4.0
     momentum: settings.Momentum = 0.9
@@ -63,13 +59,8 @@ class Scrub(Descent):
             return -apart if forgetting else self.gamma * F.cross_entropy(logits, y) + self.alpha * apart
 
         both = min(self.forget_epochs, self.epochs)
-        for batches, before, epochs in (
-            (InTurn(forget, retain), 0, both),
-            (retain, both, self.epochs - both),
-        ):
-            self.phase(
-                model, batches, loss, optimizer=optimizer, epochs=epochs, schedule=self._course(before)
-            )
+        for batches, before, epochs in ((InTurn(forget, retain), 0, both), (retain, both, self.epochs - both)):
+            self.phase(model, batches, loss, optimizer=optimizer, epochs=epochs, schedule=self._course(before))
         return model
 
     def _course(self, before: int) -> Course:

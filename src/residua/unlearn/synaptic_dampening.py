@@ -45,9 +45,7 @@ class SynapticDampening(Checked):
         ),
     ] = None
     dampening: Annotated[float, Weight("Factor on the weights that are dampened.", stronger="less")] = 1.0
-    samples: Annotated[int | None, Count("Training samples that estimate importance; all if not given.")] = (
-        None
-    )
+    samples: Annotated[int | None, Count("Training samples that estimate importance; all if not given.")] = None
 
     label = "SSD"
     revision = 2

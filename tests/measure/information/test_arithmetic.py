@@ -48,9 +48,7 @@ def test_the_interval_is_centred_on_what_more_data_would_read():
     assert shortfall == pytest.approx(terms.mean() - fewer.mean())
     assert (low, high) == pytest.approx(shifted(2 * terms[0] - fewer), rel=1e-6)
     more = terms[0] + 0.05
-    assert interval(terms, more, 0.69) == pytest.approx((*shifted(terms[0]), 0.0), rel=1e-6), (
-        "no surplus of fewer"
-    )
+    assert interval(terms, more, 0.69) == pytest.approx((*shifted(terms[0]), 0.0), rel=1e-6), "no surplus of fewer"
 
 
 def test_restarts_widen_the_interval_by_the_error_of_their_mean():
@@ -82,18 +80,14 @@ def test_a_plain_interval_adds_samples_and_restarts():
     assert plain_interval(terms) == pytest.approx((mean, mean - error, mean + error), rel=1e-6)
     one = terms[:1]
     error = Z * math.sqrt(one[0].var(ddof=1) / 50)
-    assert plain_interval(one) == pytest.approx(
-        (one.mean(), one.mean() - error, one.mean() + error), rel=1e-6
-    )
+    assert plain_interval(one) == pytest.approx((one.mean(), one.mean() - error, one.mean() + error), rel=1e-6)
 
 
 def asked(sizes: tuple[int, ...] = (30, 90), fit: int = 20, test: int = 40) -> Samples:
     """Samples of folds 0 to 3, some that critics are fitted on, and test images; labels in turn."""
     own = torch.cat([torch.full((n,), label) for label, n in enumerate(sizes)])
     y = torch.cat([own, torch.arange(fit) % len(sizes), torch.arange(test) % len(sizes)])
-    fold = torch.cat(
-        [torch.arange(len(own)) % 4, torch.full((fit,), FIT_ONLY), torch.full((test,), READ_ONLY)]
-    )
+    fold = torch.cat([torch.arange(len(own)) % 4, torch.full((fit,), FIT_ONLY), torch.full((test,), READ_ONLY)])
     return Samples((SimpleNamespace(index=torch.arange(len(y)) + 100),), y, fold)
 
 
@@ -141,9 +135,7 @@ def test_a_curve_holds_means_of_its_terms_and_their_intervals():
             np.mean([run[block].terms[test].numpy() for run in read]), abs=2e-4
         )
         less = np.mean([run[block].terms[own].numpy() for run in fewer], axis=0)
-        low, high, shortfall = interval(
-            curve.arrays["terms"][0, :, row].astype(float), less, curve.values["H"]
-        )
+        low, high, shortfall = interval(curve.arrays["terms"][0, :, row].astype(float), less, curve.values["H"])
         assert (curve.values[f"I{block}_low"], curve.values[f"I{block}_high"]) == pytest.approx((low, high))
         assert curve.values[f"shortfall{block}"] == pytest.approx(shortfall)
         right = [((run[block].scores[own] + prior.log()).argmax(1) == y[own]).double().mean() for run in read]
@@ -151,8 +143,7 @@ def test_a_curve_holds_means_of_its_terms_and_their_intervals():
         assert (f"samples{block}" in curve.notes) == (shortfall > max(0.02, 0.1 * curve.values[f"I{block}"]))
     assert curve.notes["samples4"].startswith("the critics of block 4 have too few samples")
     assert (
-        curve.notes["plateau4"]
-        == "the network critic of block 4 was still gaining after 100 steps; allow more rounds"
+        curve.notes["plateau4"] == "the network critic of block 4 was still gaining after 100 steps; allow more rounds"
     )
     assert curve.arrays["course"].tolist() == pytest.approx(
         np.float32([[r, 4, 0, s, n, f] for r in (0, 1) for s, n, f in ((50, 0.1, 0.3), (100, 0.2, 0.4))])
@@ -170,9 +161,7 @@ def test_without_test_images_there_are_no_terms_of_them():
 
 def test_a_mean_is_held_between_nothing_and_the_ceiling():
     some = asked((60, 60))
-    perfect, silent = (
-        build_curve([fits(some, strength, 0)], some, [4, 5], ("linear",), {}) for strength in (100, 0)
-    )
+    perfect, silent = (build_curve([fits(some, strength, 0)], some, [4, 5], ("linear",), {}) for strength in (100, 0))
     means = perfect.arrays["terms"].mean(axis=-1, dtype=np.float64)
     assert (means > perfect.values["H"]).all(), "rounding carries the means beyond the ceiling"
     assert perfect.values["I4"] == perfect.values["I5"] == perfect.values["H"]
@@ -185,9 +174,7 @@ def test_few_samples_of_one_of_many_labels_are_warned_of():
     assert _few(asked((100, 200, 300), fit=0)) == {}
     assert "only 1 samples" in _few(asked((1, 200, 300), fit=0))["labels"]
     assert _few(asked((20, 200))) == {}, "of two labels, the rarer is the forgotten one"
-    assert "3 labels and only 67" in _few(asked((60, 200, 300), fit=21))["labels"], (
-        "what critics are fitted on counts"
-    )
+    assert "3 labels and only 67" in _few(asked((60, 200, 300), fit=21))["labels"], "what critics are fitted on counts"
 
 
 @pytest.mark.parametrize(

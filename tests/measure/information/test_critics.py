@@ -102,9 +102,7 @@ def test_features_in_single_precision_are_fitted_as_in_double():
     random = torch.Generator().manual_seed(0)
     z, y = torch.randn(900, 160, generator=random), torch.arange(900) % 2
     z[:, 0] += y
-    one, two = (
-        linear_scores(z.to(kind), y, z.to(kind), frequencies(y)) for kind in (torch.float32, torch.float64)
-    )
+    one, two = (linear_scores(z.to(kind), y, z.to(kind), frequencies(y)) for kind in (torch.float32, torch.float64))
     assert (one - two).abs().max() < 1e-3
 
 

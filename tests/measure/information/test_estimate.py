@@ -64,9 +64,7 @@ def test_what_no_line_can_see_is_read():
 def test_what_neither_lines_nor_squares_can_see_is_read():
     random = np.random.default_rng(0)
     features = random.normal(size=(6000, 4))
-    labels = (features[:, 0] * features[:, 1] > 0).astype(
-        int
-    )  # exclusive or: H(Y) nats, all of them in a product
+    labels = (features[:, 0] * features[:, 1] > 0).astype(int)  # exclusive or: H(Y) nats, all of them in a product
     assert rs.mutual_information(features, labels).value > 0.6 * np.log(2)
 
 

@@ -58,9 +58,7 @@ def test_terms_are_kept_for_every_sample_and_average_to_the_curve(net, task):
 
 def test_shuffled_labels_are_not_known(data, known):
     random = rs.forget_indices(data, torch.randperm(240, generator=torch.Generator().manual_seed(0))[:60])
-    scrambled = rs.ForgetTask(
-        "levels", "class", (), random.forget, random.retain, random.test, random.forget_test
-    )
+    scrambled = rs.ForgetTask("levels", "class", (), random.forget, random.retain, random.test, random.forget_test)
     curve = QUICK(known[0], scrambled)
     assert all(low <= 0.02 for low, _ in curve.intervals.values())
     assert all(abs(value) < 0.1 for value in curve.information.values())
@@ -92,9 +90,7 @@ def test_every_curve_says_what_its_critics_read_of_labels_exchanged_at_random(kn
 
 def test_the_papers_reading_of_the_fitting_data_memorises(known, data):
     random = rs.forget_indices(data, torch.randperm(240, generator=torch.Generator().manual_seed(0))[:60])
-    scrambled = rs.ForgetTask(
-        "levels", "class", (), random.forget, random.retain, random.test, random.forget_test
-    )
+    scrambled = rs.ForgetTask("levels", "class", (), random.forget, random.retain, random.test, random.forget_test)
     settings = {"epochs": 30, "batch": 32, "blocks": (1,), "lr": 3e-3, "label_lr": 3e-3}
     read_again = InformationCurve(protocol="paper", **settings)(known[0], scrambled)
     unseen = InformationCurve(**settings)(known[0], scrambled)
@@ -170,9 +166,7 @@ def test_what_no_checkpoint_holds_makes_another_encoder(data, how):
     assert abs(blind.information[1]) < 0.01
 
 
-@pytest.mark.parametrize(
-    ("ratio", "kept"), [("all", 180), ("1:2", 120), ("1:0.5", 30), ("15%", 27), ("50%", 90)]
-)
+@pytest.mark.parametrize(("ratio", "kept"), [("all", 180), ("1:2", 120), ("1:0.5", 30), ("15%", 27), ("50%", 90)])
 def test_ratios_keep_all_of_forget_and_some_of_retain(task, ratio, kept):
     chosen = samples(task, ratio=ratio)
     retain, forget = chosen.parts[:2]
@@ -276,9 +270,7 @@ def test_critics_with_half_the_samples_make_the_rounds_that_read_the_most(known,
     monkeypatch.setenv("RESIDUA_PROCESSES", "1")
     made, fit = [], fitting.fit_network
     monkeypatch.setattr(
-        fitting,
-        "fit_network",
-        lambda *arguments: made.append((arguments[6], fit(*arguments)[1])) or fit(*arguments),
+        fitting, "fit_network", lambda *arguments: made.append((arguments[6], fit(*arguments)[1])) or fit(*arguments)
     )
     InformationCurve(blocks=(4,), steps=4, rounds=4, batch=32, family="network")(known[0], task)
     # The last ones are those of labels exchanged at random.
@@ -373,9 +365,7 @@ def test_a_critic_with_new_weights_is_fitted_for_every_block_but_the_last(net, t
         fitting, "fit_network", lambda model, block, *more: fitted.append(block) or fit(model, block, *more)
     )
     InformationCurve(blocks=(2, 4, 5), steps=2, rounds=1, batch=32)(net, task)
-    assert (
-        sorted(fitted) == [2] * 2 + [4] * 2
-    )  # two halves; they add nothing here, so none has half the samples
+    assert sorted(fitted) == [2] * 2 + [4] * 2  # two halves; they add nothing here, so none has half the samples
     fitted.clear()
     InformationCurve(blocks=(2, 4, 5), steps=2, rounds=1, batch=32, family="network")(net, task)
     assert sorted(fitted) == [2] * 4 + [4] * 4  # alone, each is also fitted on half the samples

@@ -10,15 +10,11 @@ from scipy.optimize import minimize
 from residua.measure.information.families import best_weights, combine, log_ratio, read_family
 
 
-def critics(
-    labels: int, n: int = 400, copies: float = 0.0
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def critics(labels: int, n: int = 400, copies: float = 0.0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Five critics of one dependence, of which three differ by `copies`; labels; their frequencies."""
     torch.manual_seed(labels)
     y = torch.arange(n) % labels
-    truth = 2.0 * torch.nn.functional.one_hot(y, labels).double() + torch.randn(
-        n, labels, dtype=torch.float64
-    )
+    truth = 2.0 * torch.nn.functional.one_hot(y, labels).double() + torch.randn(n, labels, dtype=torch.float64)
     alike = [truth + copies * torch.randn_like(truth) for _ in range(3)]
     other = [3 * truth + torch.randn_like(truth), torch.randn_like(truth)]
     return torch.stack([*alike, *other]), y, torch.full((labels,), 1 / labels, dtype=torch.float64)
@@ -35,12 +31,7 @@ def test_the_weights_are_those_of_a_bounded_quasi_newton_method(labels, copies):
     scores, y, prior = critics(labels, copies=copies)
     ours = best_weights(scores, y, prior).numpy()
     theirs = minimize(
-        loss,
-        np.full(5, 0.1),
-        (scores, y, prior),
-        method="L-BFGS-B",
-        bounds=[(0, None)] * 5,
-        options={"ftol": 1e-14},
+        loss, np.full(5, 0.1), (scores, y, prior), method="L-BFGS-B", bounds=[(0, None)] * 5, options={"ftol": 1e-14}
     )
     assert (ours >= 0).all()
     assert loss(ours, scores, y, prior) <= theirs.fun + 1e-7
@@ -56,8 +47,6 @@ def test_critics_that_are_given_twice_read_what_they_read_once():
     fold = torch.arange(len(y)) % 4
     once = read_family("stack", {5: {"linear": scores}}, y, fold, prior)[5].terms.mean()
     same = read_family("stack", {5: {"linear": scores, "network": scores}}, y, fold, prior)[5].terms.mean()
-    copied = read_family("stack", {5: {"linear": scores, "network": scores.clone()}}, y, fold, prior)[
-        5
-    ].terms.mean()
+    copied = read_family("stack", {5: {"linear": scores, "network": scores.clone()}}, y, fold, prior)[5].terms.mean()
     assert float(same) == float(once)
     assert float(copied) == pytest.approx(float(once), abs=2e-3)

@@ -16,9 +16,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def layer(inputs: int, outputs: int) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)
-    )
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True))
 
 
 class Chain(nn.Module):

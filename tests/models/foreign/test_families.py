@@ -36,10 +36,7 @@ def tiny_resnet(net):
             for name in ("weight", "bias"):
                 setattr(part, name, nn.Parameter(getattr(part, name)[: part.num_features].detach().clone()))
             part.reset_running_stats()
-            part.running_mean, part.running_var = (
-                torch.zeros(part.num_features),
-                torch.ones(part.num_features),
-            )
+            part.running_mean, part.running_var = (torch.zeros(part.num_features), torch.ones(part.num_features))
         elif isinstance(part, nn.Linear):
             part.in_features //= 16
             part.weight = nn.Parameter(part.weight[:, : part.in_features].detach().clone())
@@ -122,11 +119,7 @@ def made(request) -> Made:
                 p.add_(torch.randn_like(p) * 0.1)
     generator, mode, before = torch.get_rng_state(), net.training, weights_digest(net)
     adopted = rs.adopt(net)
-    untouched = (
-        torch.equal(torch.get_rng_state(), generator)
-        and net.training == mode
-        and weights_digest(net) == before
-    )
+    untouched = torch.equal(torch.get_rng_state(), generator) and net.training == mode and weights_digest(net) == before
     narrowed = names != TWO and package != "transformers" and "vit" not in request.param
     return Made(net, adopted, fresh, names, narrowed, untouched)
 
@@ -210,13 +203,7 @@ def test_torchvisions_weights_open_as_our_network(torchvision, name, tmp_path):
         net = tiny_resnet(getattr(torchvision.models, name)(num_classes=3)).eval()
     torch.save(net.state_dict(), tmp_path / "m.pth")
     model = rs.open_model(tmp_path / "m.pth", name, classes=3, channels=3, image=(32, 32))
-    assert model.architecture == {
-        "network": name,
-        "classes": 3,
-        "channels": 3,
-        "width": 4,
-        "stem": "imagenet",
-    }
+    assert model.architecture == {"network": name, "classes": 3, "channels": 3, "width": 4, "stem": "imagenet"}
     x = images(net)
     torch.testing.assert_close(run(model, x), run(net, x), atol=1e-5, rtol=0)
 
@@ -225,18 +212,14 @@ def test_a_packages_own_function_builds_the_network(torchvision, tmp_path):
     with rs.seeded(0):
         net = torchvision.models.resnet18(num_classes=3).eval()
     torch.save(net.state_dict(), tmp_path / "m.pth")
-    model = rs.open_model(
-        tmp_path / "m.pth", "torchvision.models:resnet18", classes=3, channels=3, image=(32, 32)
-    )
+    model = rs.open_model(tmp_path / "m.pth", "torchvision.models:resnet18", classes=3, channels=3, image=(32, 32))
     x = images(net)
     torch.testing.assert_close(run(model, x), run(net, x), atol=1e-5, rtol=0)
     assert model.block_names == RESNET18
 
 
 @pytest.mark.parametrize("pooled", [False, True])
-def test_a_published_cifar_resnet_opens_and_what_its_weights_do_not_show_is_reported(
-    torchvision, pooled, tmp_path
-):
+def test_a_published_cifar_resnet_opens_and_what_its_weights_do_not_show_is_reported(torchvision, pooled, tmp_path):
     """Torchvision's names, a 3 x 3 stem, with or without max-pooling, in a file of tensors alone."""
     with rs.seeded(0):
         net = torchvision.models.resnet18(num_classes=3)

@@ -71,10 +71,7 @@ def test_a_network_that_no_library_builds_so_is_not_given_a_librarys_name(timm, 
 
 def test_words_name_a_library_a_network_and_arguments(timm):
     found = from_words(SMALL)
-    assert found == {
-        "network": "timm:convnext_atto",
-        "arguments": {"depths": [1, 1, 1, 1], "dims": [8, 8, 8, 16]},
-    }
+    assert found == {"network": "timm:convnext_atto", "arguments": {"depths": [1, 1, 1, 1], "dims": [8, 8, 8, 16]}}
     net = build_listed(**from_words(SMALL, 3, 1))
     assert net(torch.randn(2, 1, 32, 32)).shape == (2, 3)
     assert from_words("timm:create_model") is None
@@ -102,18 +99,12 @@ def test_a_file_cannot_name_weights_places_or_code(timm, arguments, tmp_path):
         model = rs.adopt(build_listed(**from_words(SMALL, 3, 3)), example=torch.randn(4, 3, 32, 32))
     architecture = model.architecture | {"network": "timm:convnext_atto", "arguments": arguments}
     path = tmp_path / "m.safetensors"
-    save_file(
-        {k: v.contiguous() for k, v in model.state_dict().items()},
-        path,
-        {"residua": json.dumps(architecture)},
-    )
+    save_file({k: v.contiguous() for k, v in model.state_dict().items()}, path, {"residua": json.dumps(architecture)})
     with pytest.raises(rs.InputError, match="expected plain numbers and words"):
         rs.load(path)
 
 
-@pytest.mark.parametrize(
-    "network", ["timm:hf-hub:someone/else", "timm:nothing_like_it", "transformers:pipeline"]
-)
+@pytest.mark.parametrize("network", ["timm:hf-hub:someone/else", "timm:nothing_like_it", "transformers:pipeline"])
 def test_a_file_cannot_name_what_the_library_does_not_list(timm, transformers, network, tmp_path):
     path = tmp_path / "m.safetensors"
     about = {"network": network, "arguments": {}, "input": [3, 32, 32], "classes": 3, "channels": 3}
@@ -149,9 +140,7 @@ def test_a_library_that_fails_late_is_named_in_one_sentence(monkeypatch):
 
     class Late(types.ModuleType):
         def __getattr__(self, name: str) -> object:
-            raise ModuleNotFoundError("no module") from RuntimeError(
-                "operator torchvision::nms does not exist"
-            )
+            raise ModuleNotFoundError("no module") from RuntimeError("operator torchvision::nms does not exist")
 
     monkeypatch.setitem(sys.modules, "transformers", Late("transformers"))
     with pytest.raises(

@@ -62,9 +62,7 @@ def test_our_resnet_starts_from_ours_and_from_torchvisions_names(torchvision, tm
     assert torch.equal(begun.encode(x), ours.encode(x))
     begun = begin(rs.models.resnet18(classes=3, channels=3, stem="imagenet"), tmp_path / "t.pth")
     assert torch.equal(begun.blocks[0][0].weight, theirs.conv1.weight)
-    with pytest.raises(
-        rs.InputError, match=r"--init .* does not fit the network: blocks.0.0.weight is \(4, 3, 3, 3\)"
-    ):
+    with pytest.raises(rs.InputError, match=r"--init .* does not fit the network: blocks.0.0.weight is \(4, 3, 3, 3\)"):
         begin(rs.models.resnet18(classes=3, channels=3, width=8), tmp_path / "o.safetensors")
 
 

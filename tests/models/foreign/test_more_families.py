@@ -40,9 +40,7 @@ def efficientnet(tv):
 def mobilenet_v3(tv):
     unit = partial(tv.models.mobilenetv3.InvertedResidualConfig, dilation=1, width_mult=1.0)
     return tv.models.MobileNetV3(
-        [unit(8, 3, 16, 8, True, "RE", stride=1), unit(8, 3, 16, 16, False, "HS", stride=2)],
-        16,
-        num_classes=3,
+        [unit(8, 3, 16, 8, True, "RE", stride=1), unit(8, 3, 16, 16, False, "HS", stride=2)], 16, num_classes=3
     )
 
 
@@ -52,23 +50,14 @@ def regnet(tv):
 
 
 def hugging_face(kind, package, **more):
-    return getattr(package, f"{kind}ForImageClassification")(
-        getattr(package, f"{kind}Config")(num_labels=3, **more)
-    )
+    return getattr(package, f"{kind}ForImageClassification")(getattr(package, f"{kind}Config")(num_labels=3, **more))
 
 
 TOKENS = {
     "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16, "image_size": 16,
     "patch_size": 8,
 }  # fmt: skip
-WINDOWS = {
-    "embed_dim": 8,
-    "depths": [2, 1],
-    "num_heads": [2, 2],
-    "image_size": 16,
-    "patch_size": 2,
-    "window_size": 4,
-}
+WINDOWS = {"embed_dim": 8, "depths": [2, 1], "num_heads": [2, 2], "image_size": 16, "patch_size": 2, "window_size": 4}
 STAGES = {"hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 2, 1]}
 THREE = ("stem", "stage1", "stage2")
 FIVE = (*THREE, "stage3", "stage4")
@@ -76,26 +65,12 @@ TWO = ("block1", "block2")
 
 
 def timm_swin(p):
-    small = {
-        "img_size": 16,
-        "patch_size": 2,
-        "embed_dim": 8,
-        "depths": (2, 1),
-        "num_heads": (2, 2),
-        "window_size": 4,
-    }
+    small = {"img_size": 16, "patch_size": 2, "embed_dim": 8, "depths": (2, 1), "num_heads": (2, 2), "window_size": 4}
     return p.models.SwinTransformer(**small, num_classes=3, drop_rate=0.2)
 
 
 def timm_swin_v2(p):
-    small = {
-        "img_size": 16,
-        "patch_size": 2,
-        "embed_dim": 8,
-        "depths": (2, 1),
-        "num_heads": (2, 2),
-        "window_size": 4,
-    }
+    small = {"img_size": 16, "patch_size": 2, "embed_dim": 8, "depths": (2, 1), "num_heads": (2, 2), "window_size": 4}
     return p.models.SwinTransformerV2(**small, num_classes=3)
 
 
@@ -165,18 +140,11 @@ def run(net, x):
 
 
 # Those that come in one size only take a second or more each; timm has what torchvision has.
-LARGE = (
-    "timm mobilenet",
-    "timm regnet",
-    "transformers efficientnet",
-    "transformers mobilenet",
-    "torchvision",
-)
+LARGE = ("timm mobilenet", "timm regnet", "transformers efficientnet", "transformers mobilenet", "torchvision")
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=pytest.mark.slow) if n.startswith(LARGE) else n for n in NETWORKS],
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n.startswith(LARGE) else n for n in NETWORKS]
 )
 def test_a_known_family_is_adopted_without_cuts(name, request):
     """Equal outputs in both modes, maps with channels first, every weight taken over and drawn as the package does."""
@@ -220,6 +188,4 @@ def check_draws(adopted, fresh):
             assert torch.equal(ours, theirs), name
         elif theirs.numel() > 60:
             apart = abs(math.log(ours.std().item() / theirs.std().item()))
-            assert apart < 5 / math.sqrt(ours.numel()), (
-                f"{name}: {ours.std():.4f}, expected {theirs.std():.4f}"
-            )
+            assert apart < 5 / math.sqrt(ours.numel()), f"{name}: {ours.std():.4f}, expected {theirs.std():.4f}"

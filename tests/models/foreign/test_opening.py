@@ -428,12 +428,7 @@ def test_a_vit_whose_shapes_make_no_sense_is_refused(here):
             rs.open_model(here / "m.pt", "vit", **FACTS)
 
 
-NO_SENSE = {
-    "deep": "[" * 100_000,
-    "digits": '{"network": ' + "9" * 5000 + "}",
-    "cut short": "{",
-    "number": "3",
-}
+NO_SENSE = {"deep": "[" * 100_000, "digits": '{"network": ' + "9" * 5000 + "}", "cut short": "{", "number": "3"}
 
 
 @pytest.mark.parametrize("words", NO_SENSE.values(), ids=NO_SENSE)
@@ -532,9 +527,7 @@ def whole(tmp_path_factory) -> tuple[Path, bytes, bytes]:
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(
     older=st.booleans(),
-    edits=st.lists(
-        st.tuples(st.floats(0, 1), st.binary(max_size=6), st.integers(0, 6)), min_size=1, max_size=4
-    ),
+    edits=st.lists(st.tuples(st.floats(0, 1), st.binary(max_size=6), st.integers(0, 6)), min_size=1, max_size=4),
     end=st.floats(0, 1) | st.just(1.0),
 )
 def test_a_damaged_pickle_gives_a_model_or_a_sentence(whole, older, edits, end):
@@ -545,7 +538,5 @@ def test_a_damaged_pickle_gives_a_model_or_a_sentence(whole, older, edits, end):
         raw = raw[:at] + put + raw[at + length :]
     path = folder / "damaged.pt"
     path.write_bytes(raw[: int(end * len(raw))])
-    with pytest.raises(
-        rs.InputError
-    ):  # a linear layer alone has no blocks, so even the whole file is refused
+    with pytest.raises(rs.InputError):  # a linear layer alone has no blocks, so even the whole file is refused
         rs.open_model(path, lambda: nn.Linear(2, 2))

@@ -145,9 +145,7 @@ class Made:
 
 
 def plain(tensor: torch.Tensor, *more: object) -> Made:
-    storage = torch.storage.TypedStorage(
-        wrap_storage=tensor.untyped_storage(), dtype=tensor.dtype, _internal=True
-    )
+    storage = torch.storage.TypedStorage(wrap_storage=tensor.untyped_storage(), dtype=tensor.dtype, _internal=True)
     about = (storage, 0, tuple(tensor.shape), tensor.stride(), False, collections.OrderedDict())
     return Made(torch._utils._rebuild_tensor_v2, (*about, *more))
 
@@ -162,12 +160,10 @@ SHIFTED = {
         torch._utils._rebuild_parameter_with_state, (plain(ONES), False, collections.OrderedDict(), NINE)
     ),
     "a subclass's data": Made(
-        torch._tensor._rebuild_from_type_v2,
-        (*plain(ONES).steps[:1], torch.Tensor, plain(ONES).steps[1], NINE),
+        torch._tensor._rebuild_from_type_v2, (*plain(ONES).steps[:1], torch.Tensor, plain(ONES).steps[1], NINE)
     ),
     "in slots": Made(
-        torch._utils._rebuild_parameter_with_state,
-        (plain(ONES), False, collections.OrderedDict(), (None, NINE)),
+        torch._utils._rebuild_parameter_with_state, (plain(ONES), False, collections.OrderedDict(), (None, NINE))
     ),
     "filled while it is made": Made(collections.OrderedDict, ([("w", plain(NINES))],)),
     "counted": Made(collections.Counter, ({"w": plain(NINES)},)),

@@ -35,14 +35,10 @@ def test_a_model_starts_again_where_it_started_and_its_new_head_is_drawn(file, n
     again = restart(clone(trained))
     assert all(same(again.after(0), encoder))
     assert not torch.equal(again.head.weight, model.head.weight)
-    assert not any(
-        same(reinitialise(clone(trained)).after(0)[0][:1], encoder[0][:1])
-    )  # critics and Random are drawn
+    assert not any(same(reinitialise(clone(trained)).after(0)[0][:1], encoder[0][:1]))  # critics and Random are drawn
 
 
-def test_retrain_and_eu_start_where_original_did_though_original_was_saved_and_loaded(
-    file, net, task, tmp_path
-):
+def test_retrain_and_eu_start_where_original_did_though_original_was_saved_and_loaded(file, net, task, tmp_path):
     start = rs.load(file)
     loaded = started(net, file)
     with rs.seeded(1):
@@ -50,9 +46,7 @@ def test_retrain_and_eu_start_where_original_did_though_original_was_saved_and_l
         last = rs.unlearn.ExactLast(k=3, epochs=0)(loaded, task)
     assert all(same(retrained.after(0), start.after(0)))
     assert torch.equal(last.blocks[4][1].conv2.weight, start.blocks[4][1].conv2.weight)
-    assert torch.equal(
-        last.blocks[1][0].conv1.weight, net.blocks[1][0].conv1.weight
-    )  # not among the last three
+    assert torch.equal(last.blocks[1][0].conv1.weight, net.blocks[1][0].conv1.weight)  # not among the last three
 
 
 def test_an_adopted_network_starts_from_a_file_under_its_owners_names(tmp_path):

@@ -42,15 +42,11 @@ def test_the_paper_has_no_other_rows():
     [("imagenet", "resnet18"), ("fashion-sample", "resnet18"), ("cifar10", "nonet"), ("CIFAR10", "resnet18")],
 )
 def test_what_the_paper_did_not_train_is_refused(dataset, network):
-    with pytest.raises(
-        rs.InputError, match=f"no pretraining of {network} on {dataset}.*cifar10 with resnet18"
-    ):
+    with pytest.raises(rs.InputError, match=f"no pretraining of {network} on {dataset}.*cifar10 with resnet18"):
         pretraining("full", dataset, network)
 
 
-@pytest.mark.parametrize(
-    ("scale", "settings", "stem"), [("tiny", TINY, "imagenet"), ("small", SMALL, "cifar")]
-)
+@pytest.mark.parametrize(("scale", "settings", "stem"), [("tiny", TINY, "imagenet"), ("small", SMALL, "cifar")])
 def test_small_scales_have_one_recipe_for_all_data(scale, settings, stem):
     assert pretraining(scale, "anything", "resnet18") is settings
     assert WIDTH[scale] == 16

@@ -106,8 +106,7 @@ def test_every_cell_is_the_tables(scenario, dataset):
             printed = {name: words.split() for name, words in row.items()}
             assert {len(values) for values in printed.values()} <= {1, len(networks)}, label
             expected[label] = ours | {
-                name: float(values[place] if len(values) > 1 else values[0])
-                for name, values in printed.items()
+                name: float(values[place] if len(values) > 1 else values[0]) for name, values in printed.items()
             }
         assert UNLEARNING[scenario][dataset][network] == expected, network
 
@@ -119,12 +118,7 @@ def test_the_tables_are_all_there_is_and_counts_are_whole():
             for network, recipes in networks.items():
                 for label, fields in recipes.items():
                     whole = [name for name in fields if not name.endswith("lr")]
-                    assert all(type(fields[name]) is int for name in whole), (
-                        scenario,
-                        dataset,
-                        network,
-                        label,
-                    )
+                    assert all(type(fields[name]) is int for name in whole), (scenario, dataset, network, label)
 
 
 @pytest.mark.parametrize("network", ["resnet50", "vit"])
@@ -159,9 +153,7 @@ def test_our_recipes_serve_every_method_of_the_paper(scale, scenario):
 
 
 def test_a_missing_recipe_is_one_sentence():
-    with pytest.raises(
-        rs.InputError, match="no random forgetting of vit on imagenet, only cifar10 with resnet18"
-    ):
+    with pytest.raises(rs.InputError, match="no random forgetting of vit on imagenet, only cifar10 with resnet18"):
         unlearning("full", "random", "imagenet", "vit")
     with pytest.raises(rs.InputError, match="scale 'huge' is unknown"):
         unlearning("huge", "class", "cifar10", "resnet18")
@@ -175,6 +167,4 @@ def test_a_method_outside_the_papers_tables_keeps_its_defaults_on_any_data():
         with pytest.raises(rs.InputError, match="no class forgetting of resnet18 on fashion"):
             unlearning_of(label, "full", "class", "fashion", "resnet18")
     assert unlearning_of("GA", "full", "class", "cifar10", "vit")["lr"] == 5e-3
-    assert (
-        unlearning_of("HD", "tiny", "class", "any", "any") == unlearning("tiny", "class", "any", "any")["HD"]
-    )
+    assert unlearning_of("HD", "tiny", "class", "any", "any") == unlearning("tiny", "class", "any", "any")["HD"]

@@ -259,9 +259,7 @@ def _separate(positive: list[float], centres: list[float]) -> float:
     """I between a label and a normal variable of unit variance around its centre."""
     shares = [1 - positive[0], positive[0]] if positive else [1 / len(centres)] * len(centres)
     x = np.linspace(min(centres) - 12, max(centres) + 12, 400_001)
-    joint = [
-        p * np.exp(-((x - c) ** 2) / 2) / math.sqrt(2 * math.pi) for p, c in zip(shares, centres, strict=True)
-    ]
+    joint = [p * np.exp(-((x - c) ** 2) / 2) / math.sqrt(2 * math.pi) for p, c in zip(shares, centres, strict=True)]
     return _integrate(joint, shares, x)
 
 

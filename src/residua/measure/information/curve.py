@@ -63,29 +63,24 @@ class InformationCurve(Checked):
     # Differs from the paper: the intermediate accuracy is that of these critics on unseen samples; the paper's is the training
     # accuracy of a network fitted by cross-entropy.
 
-    last: Annotated[
-        int | None, Count("How many of the last blocks; by default 2, and 3 of ResNet-50 and ViT.")
-    ] = None
+    last: Annotated[int | None, Count("How many of the last blocks; by default 2, and 3 of ResNet-50 and ViT.")] = None
     blocks: Annotated[tuple[int, ...] | None, Setting("These blocks, counted from 1.")] = None
     family: Annotated[Family, Choice("Which critics: all stacked, or one family of them.")] = "stack"
     ratio: Annotated[str, Setting("Retain samples to keep: all, 1:5 (forget : retain) or 10%.")] = "all"
-    fit_on: Annotated[
-        FitOn, Choice("In random forgetting: whether critics are fitted on retained samples too.")
-    ] = "retain"
+    fit_on: Annotated[FitOn, Choice("In random forgetting: whether critics are fitted on retained samples too.")] = (
+        "retain"
+    )
     protocol: Annotated[Protocol, Choice("Read critics on unseen data, or as the paper does.")] = "held-out"
     folds: Annotated[int, Count("Number of cross-fitting folds; even.", least=2)] = 4
     restarts: Annotated[int, Count("Number of times that each critic is fitted.")] = 1
     steps: Annotated[int, Count("Steps of a network critic's first round.")] = 50
     rounds: Annotated[int, Count("Most rounds of a network critic.")] = 8
-    batch: Annotated[int | None, Count("Samples in a step of a network critic; by default 64.", least=2)] = (
-        None
-    )
+    batch: Annotated[int | None, Count("Samples in a step of a network critic; by default 64.", least=2)] = None
     lr: Annotated[
         float | None, Rate("Learning rate of a network critic; by default 2e-3, or the paper's.", tune=None)
     ] = None
     label_lr: Annotated[
-        float | None,
-        Rate("Learning rate of its vector for each label; by default 2e-3, or the paper's.", tune=None),
+        float | None, Rate("Learning rate of its vector for each label; by default 2e-3, or the paper's.", tune=None)
     ] = None
     epochs: Annotated[int, Epochs("Passes of the paper's critic.", least=1, tune=None)] = 10
     dim: Annotated[int, Count("Output width of a network critic's projection.")] = 128
@@ -121,17 +116,13 @@ class InformationCurve(Checked):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.folds % 2:
-            raise InputError(
-                f"folds is {self.folds}, expected an even number: network critics take every second"
-            )
+            raise InputError(f"folds is {self.folds}, expected an even number: network critics take every second")
 
     def _blocks(self, model: Classifier) -> list[int]:
         last = self.last or LAST.get(str(model.architecture.get("network")), OTHER_LAST)
         blocks = list(self.blocks or range(model.depth - min(last, model.depth) + 1, model.depth + 1))
         if self.last and self.last > model.depth:
-            raise InputError(
-                f"last is {self.last}, but this network has {model.depth} blocks; ask for at most that"
-            )
+            raise InputError(f"last is {self.last}, but this network has {model.depth} blocks; ask for at most that")
         for block in blocks:
             if not 1 <= block <= model.depth:
                 raise InputError(f"block {block} does not exist; this network has blocks 1 to {model.depth}")
@@ -190,9 +181,7 @@ class InformationCurve(Checked):
         self, model: Classifier, task: ForgetTask, asked: Samples, blocks: list[int], about: dict[str, Any]
     ) -> Curve:
         """Differs from the default in everything: raw coordinates, one family, read on the fitting data."""
-        own = [
-            part for part, first in zip(asked.parts, _starts(asked), strict=True) if asked.fold[first] >= 0
-        ]
+        own = [part for part, first in zip(asked.parts, _starts(asked), strict=True) if asked.fold[first] >= 0]
         stored = features(model, own, blocks)
         y, prior = asked.y[asked.asked], asked.prior
         batch = self.batch or PAPER_BATCH

@@ -135,9 +135,7 @@ def mutual_information(
     terms = read.terms.numpy()
     low, high, shortfall = interval(terms[None], fewer.terms.numpy(), entropy(prior))
     accuracy = float(((read.scores + prior.log()).argmax(1) == y).double().mean())
-    return Information(
-        float(terms.mean()), (low, high), entropy(prior), shortfall, accuracy, terms.astype(np.float32)
-    )
+    return Information(float(terms.mean()), (low, high), entropy(prior), shortfall, accuracy, terms.astype(np.float32))
 
 
 def _put(scores: dict[str, Tensor], of_fold: dict[str, Tensor], where: Tensor, n: int) -> None:

@@ -174,14 +174,10 @@ def read_family(
     """
     asked = fold >= 0
     readings: dict[int, Read] = {}
-    later = Read(
-        torch.zeros(len(y), len(prior), dtype=torch.float64), torch.zeros(len(y), dtype=torch.float64)
-    )
+    later = Read(torch.zeros(len(y), len(prior), dtype=torch.float64), torch.zeros(len(y), dtype=torch.float64))
     for block in sorted(blocks, reverse=True):
         # By identity: at the last block the network critics are the linear ones, and count once.
-        parts = {
-            id(scores): scores for part in PARTS[family] if (scores := blocks[block].get(part)) is not None
-        }
+        parts = {id(scores): scores for part in PARTS[family] if (scores := blocks[block].get(part)) is not None}
         own = list(parts.values())
         if own:
             handed = [later.scores[None]] if readings else []

@@ -105,9 +105,7 @@ def fit_blocks(
     fits = _assembled(pieces, asked, linear_last)
     adds = {block for block in network if shortfall and (not pooled or _adds(fits, block, asked, prior))}
     courses = [piece.course for piece in pieces if piece.course]
-    fewer = [
-        partial(fit, course) for (block, fit), course in zip(late, courses, strict=True) if block in adds
-    ]
+    fewer = [partial(fit, course) for (block, fit), course in zip(late, courses, strict=True) if block in adds]
     return _assembled([*pieces, *each(fewer, on=model.device.type)], asked, linear_last) if fewer else fits
 
 
@@ -218,18 +216,13 @@ def _assembled(pieces: list[Piece], asked: Samples, linear_last: int | None) -> 
         for name in piece.scores:
             readers[piece.block, name] = readers.get((piece.block, name), 0) + 1
         # Each sample of the task is outside of one fold, so that these sums have one term; test images have one per fold.
-        for kept, scored, seen in (
-            (fits.scores, piece.scores, piece.outside),
-            (fits.fewer, piece.fewer, piece.own),
-        ):
+        for kept, scored, seen in ((fits.scores, piece.scores, piece.outside), (fits.fewer, piece.fewer, piece.own)):
             of_block = kept.setdefault(piece.block, {})
             for name, scores in scored.items():
                 # Critics of two folds may differ in rounds: the shorter one's last round goes on.
                 total = of_block.get(name, scores.new_zeros(len(scores), len(reading), scores.shape[2]))
                 rounds = max(len(scores), len(total))
-                total, scores = (
-                    torch.cat([x, x[-1:].expand(rounds - len(x), -1, -1)]) for x in (total, scores)
-                )
+                total, scores = (torch.cat([x, x[-1:].expand(rounds - len(x), -1, -1)]) for x in (total, scores))
                 total[:, place[seen]] += scores
                 of_block[name] = total
     # The mean over folds for test images; at the last block the network critic is the linear one.

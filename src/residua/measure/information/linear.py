@@ -120,9 +120,7 @@ class _Objective:
         return value / len(self.z) + penalty, gradient
 
 
-def minimise(
-    objective: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]], start: Tensor, enough: float
-) -> Tensor:
+def minimise(objective: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]], start: Tensor, enough: float) -> Tensor:
     """The minima (problems, ...) of several smooth convex problems, by L-BFGS side by side.
 
     Args:

@@ -39,9 +39,9 @@ class Moved(Checked):
 
     shift: Annotated[int, Count("Largest shift in pixels.")] = 1
     seed: Annotated[int, Seed("Seed of the shifts, crops and mirrorings.")] = 0
-    crop: Annotated[
-        float, Setting("Fraction of each side that a crop leaves out; 0: no crops.", least=0, below=1)
-    ] = 0.125
+    crop: Annotated[float, Setting("Fraction of each side that a crop leaves out; 0: no crops.", least=0, below=1)] = (
+        0.125
+    )
 
     label = "moved"
     revision = 2

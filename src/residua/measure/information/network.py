@@ -109,10 +109,7 @@ def fit_network(
     judges = outside[::every]
     critic = new_critic(model, block, data.batch(inside[:2])[0], len(prior), how.dim)
     optimizer = Adam(
-        [
-            {"params": list(critic.f.parameters()), "lr": how.lr},
-            {"params": [critic.g], "lr": how.label_lr},
-        ]
+        [{"params": list(critic.f.parameters()), "lr": how.lr}, {"params": [critic.g], "lr": how.label_lr}]
     )
     source, loss = stratified(data.y, inside, how.batch), LabelLoss(prior.float().log().to(data.device))
     ceiling = entropy(prior)
@@ -129,9 +126,7 @@ def fit_network(
                 group["lr"] /= 2
         batches = Steps(data, source, length)
         with unwatched():
-            descend(
-                critic, batches, loss, optimizer=optimizer, epochs=1, schedule="cosine", precision="float32"
-            )
+            descend(critic, batches, loss, optimizer=optimizer, epochs=1, schedule="cosine", precision="float32")
         settle(critic, data, inside)
         scores.append(read(critic, data, judges))
         value = _read_alone(scores[-1], data.y[judges], prior)

@@ -49,12 +49,7 @@ def paper_scores(
             critic,
             nets.Steps(data, nets.stratified(data.y, everything, batch), max(1, len(everything) // batch)),
             nets.LabelLoss(prior.float().log().to(data.device)),
-            optimizer=Adam(
-                [
-                    {"params": list(critic.f.parameters()), "lr": lr},
-                    {"params": [critic.g], "lr": label_lr},
-                ]
-            ),
+            optimizer=Adam([{"params": list(critic.f.parameters()), "lr": lr}, {"params": [critic.g], "lr": label_lr}]),
             epochs=epochs,
             precision="float32",
         )

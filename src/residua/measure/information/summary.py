@@ -25,11 +25,7 @@ NETWORK_SHARE = 0.5
 
 
 def build_curve(
-    runs: Sequence[Fits],
-    asked: Samples,
-    blocks: Sequence[int],
-    families: Sequence[Family],
-    about: Mapping[str, Any],
+    runs: Sequence[Fits], asked: Samples, blocks: Sequence[int], families: Sequence[Family], about: Mapping[str, Any]
 ) -> Curve:
     """The curve of one or several fits. Terms are kept in float16, which moves no mean by 1e-4; values follow from them."""
     reading = asked.fold != FIT_ONLY

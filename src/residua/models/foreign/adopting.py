@@ -69,9 +69,7 @@ def adopt_as(
         _check(given, adopted, batch)
         logits = _run(given, batch)
         if probabilities(logits):
-            raise InputError(
-                f"{type(given).__name__} returns probabilities, expected logits; leave out its softmax"
-            )
+            raise InputError(f"{type(given).__name__} returns probabilities, expected logits; leave out its softmax")
         adopted = _without_side_effects(adopted, batch)
         tensors = adopted.state_dict(keep_vars=True)
         adopted.own_names = {name: own[id(each)] for name, each in tensors.items() if id(each) in own}
@@ -98,9 +96,7 @@ def logits_of(output: Any) -> Tensor:
     found = getattr(output, "logits", output)
     if not isinstance(found, Tensor) or found.ndim != 2:
         what = f"{found.ndim} dimensions" if isinstance(found, Tensor) else f"a {type(found).__name__}"
-        raise InputError(
-            f"the network returns {what}, expected logits (samples x classes); wrap it so that it does"
-        )
+        raise InputError(f"the network returns {what}, expected logits (samples x classes); wrap it so that it does")
     return found
 
 
@@ -239,9 +235,7 @@ def _check(module: nn.Module, adopted: Classifier, batch: Tensor) -> None:
                 "pass an example that it takes in both modes"
             ) from error
         if not torch.isfinite(outputs).all():
-            raise InputError(
-                f"the outputs of {type(module).__name__} are not finite numbers; its weights are damaged"
-            )
+            raise InputError(f"the outputs of {type(module).__name__} are not finite numbers; its weights are damaged")
         if not apart <= TOLERANCE:
             raise InputError(
                 f"the blocks of {type(module).__name__} do not give its outputs in {mode} mode (they differ by "
@@ -352,9 +346,7 @@ def rebuilt(checkpoint: Checkpoint, weights: Weights) -> Classifier:
     cuts: Any = architecture.get("cuts")
     sound = isinstance(arguments, dict) and _is_shape(shape) and (cuts is None or _are_names(cuts))
     if not sound:
-        raise InputError(
-            f"checkpoint {path} does not say how its network is built; save it again with residua.save"
-        )
+        raise InputError(f"checkpoint {path} does not say how its network is built; save it again with residua.save")
     wanted = shapes_without_memory(network, arguments)
     held = sum(tensor.numel() for tensor in weights.values())
     if wanted is not None and sum(map(math.prod, wanted.values())) > 2 * held + 1_000_000:

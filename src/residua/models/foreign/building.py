@@ -150,10 +150,7 @@ def _described_transformers(module: Any) -> dict[str, Any] | None:
         for key, value in module.config.to_diff_dict().items()
         if not FORBIDDEN.fullmatch(key) and key not in ("id2label", "label2id") and _plain(value)
     }
-    return {
-        "network": f"transformers:{name}",
-        "arguments": arguments | {"num_labels": int(module.config.num_labels)},
-    }
+    return {"network": f"transformers:{name}", "arguments": arguments | {"num_labels": int(module.config.num_labels)}}
 
 
 def _lists(library: str, name: str) -> bool:

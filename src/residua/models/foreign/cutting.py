@@ -49,9 +49,7 @@ class _Tracer(fx.Tracer):
 
     def call_module(self, m: nn.Module, forward: Any, args: Any, kwargs: Any) -> Any:
         found = super().call_module(m, forward, args, kwargs)
-        self.ends.setdefault(self.path_of_module(m), []).append(
-            found.node if isinstance(found, fx.Proxy) else found
-        )
+        self.ends.setdefault(self.path_of_module(m), []).append(found.node if isinstance(found, fx.Proxy) else found)
         return found
 
 
@@ -100,9 +98,7 @@ def same_in_both_modes(module: nn.Module, cuts: Sequence[str]) -> tuple[fx.Graph
     return graph, ends
 
 
-def _asking(
-    graph: fx.Graph, node: fx.Node, learning: Sequence[Any], reading: Sequence[Any]
-) -> tuple[Any, ...]:
+def _asking(graph: fx.Graph, node: fx.Node, learning: Sequence[Any], reading: Sequence[Any]) -> tuple[Any, ...]:
     found = []
     for a, b in zip(learning, reading, strict=True):
         if (a, b) == (True, False):

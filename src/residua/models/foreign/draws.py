@@ -78,11 +78,7 @@ def known(module: nn.Module) -> None:
     for part in module.modules():
         if isinstance(part, nn.MultiheadAttention):
             weights = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight")
-            biases = {
-                "in_proj_bias": zeros,
-                "bias_k": nn.init.xavier_normal_,
-                "bias_v": nn.init.xavier_normal_,
-            }
+            biases = {"in_proj_bias": zeros, "bias_k": nn.init.xavier_normal_, "bias_v": nn.init.xavier_normal_}
             by(part, **dict.fromkeys(weights, xavier), **biases)
             by(part.out_proj, bias=zeros)
         elif not callable(getattr(part, "reset_parameters", None)):
@@ -91,11 +87,7 @@ def known(module: nn.Module) -> None:
                 by(part, weight=zeros, bias=zeros)
             by(
                 part,
-                **{
-                    name: kept
-                    for name, buffer in part.named_buffers(recurse=False)
-                    if constant(name, buffer, part)
-                },
+                **{name: kept for name, buffer in part.named_buffers(recurse=False) if constant(name, buffer, part)},
             )
 
 
@@ -119,11 +111,7 @@ def layers(module: nn.Module, kernel: Draw | None, *, linear: Draw | None) -> No
     """Kernels and matrices as given, biases 0; what is None is left to the layer's own reset_parameters."""
     for part in module.modules():
         if isinstance(part, nn.Conv2d) and kernel is not None:
-            by(
-                part,
-                weight=partial(kernel, groups=part.groups) if kernel is he_by_group else kernel,
-                bias=zeros,
-            )
+            by(part, weight=partial(kernel, groups=part.groups) if kernel is he_by_group else kernel, bias=zeros)
         elif isinstance(part, nn.Linear):
             by(part, bias=zeros)
             by(part, **({} if linear is None else {"weight": linear}))
@@ -183,12 +171,7 @@ def transformers(module: nn.Module, *, norms: bool = False) -> None:
         elif isinstance(part, nn.BatchNorm2d) and norms:
             by(part, weight=normal(std))
         elif not callable(getattr(part, "reset_parameters", None)):
-            tables = (
-                "cls_token",
-                "position_embeddings",
-                "relative_position_bias_table",
-                "distillation_token",
-            )
+            tables = ("cls_token", "position_embeddings", "relative_position_bias_table", "distillation_token")
             by(part, **dict.fromkeys(tables, zeros))
             by(part, **dict.fromkeys(("layer_scale_parameter", "lambda_1", "lambda_2"), constant))
 

@@ -43,12 +43,7 @@ def _idle_dropout(part: nn.Module) -> bool:
 
 
 def in_stages(
-    stem: nn.Module,
-    stages: Iterable[nn.Module],
-    pool: nn.Module,
-    head: nn.Module,
-    *,
-    last: Sequence[nn.Module] = (),
+    stem: nn.Module, stages: Iterable[nn.Module], pool: nn.Module, head: nn.Module, *, last: Sequence[nn.Module] = ()
 ) -> Classifier:
     """Stem and stages as blocks; `last` is what follows the last stage."""
     blocks = [stem, *stages]
@@ -103,10 +98,7 @@ def transformers_convnext(net: Any) -> Classifier:
     draws.transformers(net)
     body = net.convnext if hasattr(net, "convnext") else net.convnextv2
     return in_stages(
-        body.embeddings,
-        body.encoder.stages,
-        mean_over_places(),
-        nn.Sequential(body.layernorm, net.classifier),
+        body.embeddings, body.encoder.stages, mean_over_places(), nn.Sequential(body.layernorm, net.classifier)
     )
 
 
@@ -511,9 +503,7 @@ def transformers_vit(net: Any) -> Classifier:
         draws.transformers(net)
         body = net.deit
     layers = body.layers if hasattr(body, "layers") else body.encoder.layer
-    return _vit(
-        body.embeddings, map(TransformersLayer, layers), [body.layernorm], ClassToken(), net.classifier
-    )
+    return _vit(body.embeddings, map(TransformersLayer, layers), [body.layernorm], ClassToken(), net.classifier)
 
 
 def _vit(
@@ -558,9 +548,7 @@ FAMILIES: dict[tuple[str, str], Take] = {
     **_of_transformers("resnet", "ResNet", transformers_resnet),
     **_of_transformers("vit", "ViT", transformers_vit),
     **_of_transformers("deit", "DeiT", transformers_vit),
-    ("transformers.models.deit.modeling_deit", "DeiTForImageClassificationWithTeacher"): (
-        transformers_deit_distilled
-    ),
+    ("transformers.models.deit.modeling_deit", "DeiTForImageClassificationWithTeacher"): (transformers_deit_distilled),
     **_of_transformers("beit", "Beit", transformers_beit),
     **_of_transformers("swin", "Swin", transformers_swin),
     **_of_transformers("swinv2", "Swinv2", transformers_swin),

@@ -45,18 +45,12 @@ def starting_weights(word: str | Path, folder: str | Path) -> Path:
     try:
         module = importlib.import_module(LIBRARIES[library])
     except ImportError as error:
-        raise InputError(
-            f"--init {word} needs {LIBRARIES[library]}; install residua[{LIBRARIES[library]}]"
-        ) from error
+        raise InputError(f"--init {word} needs {LIBRARIES[library]}; install residua[{LIBRARIES[library]}]") from error
     try:
         weights = _fetched(library, module, name).state_dict()
     except Exception as error:  # no such name, no network, no room: the library says which
-        raise InputError(
-            f"--init {word} cannot be fetched ({first_line(error)}); give a file instead"
-        ) from error
-    tensors = {
-        name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in weights.items()
-    }
+        raise InputError(f"--init {word} cannot be fetched ({first_line(error)}); give a file instead") from error
+    tensors = {name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in weights.items()}
     place.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(place, lambda part: save_file(tensors, part))
     return place
@@ -244,13 +238,7 @@ def _fields(network: str, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
             dim, channels, patch, _ = shapes["blocks.0.0.project.weight"]
             variant = {width: name for name, (width, _) in VARIANTS.items()}[dim]
             side = math.isqrt(shapes["blocks.0.0.position"][1] - 1)
-            return {
-                "variant": variant,
-                "classes": classes,
-                "channels": channels,
-                "image": side * patch,
-                "patch": patch,
-            }
+            return {"variant": variant, "classes": classes, "channels": channels, "image": side * patch, "patch": patch}
         width, channels, kernel, _ = shapes["blocks.0.0.weight"]
     except (KeyError, ValueError, IndexError):
         return {}

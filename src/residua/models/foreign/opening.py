@@ -20,15 +20,7 @@ from residua.models.checkpoint import Checkpoint, check_tensor
 from residua.models.classifier import Classifier, remember_start
 from residua.models.foreign.adopting import adopt, adopt_as, is_listed, random_inputs, rebuilt
 from residua.models.foreign.building import Network, build_listed, built, from_words, importable_here
-from residua.models.foreign.fitting import (
-    Weights,
-    _names,
-    _our_name,
-    fitted,
-    one_of_ours,
-    same_names,
-    weights_in,
-)
+from residua.models.foreign.fitting import Weights, _names, _our_name, fitted, one_of_ours, same_names, weights_in
 from residua.models.networks import LAYERS, NETWORKS
 
 __all__ = ["load", "open_model", "with_stem"]
@@ -65,9 +57,7 @@ def load(
     checkpoint = Checkpoint.of(path)
     path = checkpoint.path
     network, stem = with_stem(network)
-    required = {k: v for k, v in (("classes", classes), ("channels", channels)) if v is not None} | dict(
-        expect or {}
-    )
+    required = {k: v for k, v in (("classes", classes), ("channels", channels)) if v is not None} | dict(expect or {})
     listed = is_listed(checkpoint.network) and network is None and cuts is None
     if checkpoint.kind == "safetensors" and not listed and _names_its_network(checkpoint, network, cuts):
         return _of_size(path, checkpoint.classifier(expect=required, device=device), image)
@@ -189,18 +179,13 @@ def _of_size(path: Path, model: Classifier, image: tuple[int, int] | None) -> Cl
 
 # A part of a name of the usual implementations, and of ours; `{}` is the number of a layer.
 VIT_NAMES = (
-    (
-        r"(patch_embed\.proj|conv_proj|(vit\.)?embeddings\.patch_embeddings\.projection)\.",
-        "blocks.0.0.project.",
-    ),
+    (r"(patch_embed\.proj|conv_proj|(vit\.)?embeddings\.patch_embeddings\.projection)\.", "blocks.0.0.project."),
     (r"(cls_token|class_token|(vit\.)?embeddings\.cls_token)$", "blocks.0.0.token"),
     (r"(pos_embed|encoder\.pos_embedding|(vit\.)?embeddings\.position_embeddings)$", "blocks.0.0.position"),
     (r"(norm|encoder\.ln|(vit\.)?layernorm)\.", f"blocks.{LAYERS - 1}.1."),
     (r"(heads\.head|classifier)\.", "head."),
 )
-LAYER = re.compile(
-    r"(?:blocks\.|encoder\.layers\.encoder_layer_|(?:vit\.)?(?:encoder\.layer|layers)\.)(\d+)\.(.*)"
-)
+LAYER = re.compile(r"(?:blocks\.|encoder\.layers\.encoder_layer_|(?:vit\.)?(?:encoder\.layer|layers)\.)(\d+)\.(.*)")
 LAYER_NAMES = (
     (r"(ln_1|layernorm_before)\.", "norm1."),
     (r"(ln_2|layernorm_after)\.", "norm2."),
@@ -263,9 +248,7 @@ def _renaming(model: Classifier) -> Renaming:
     return _vit_weights if network == "vit" else _resnet(network)
 
 
-def _begin(
-    start: str | Path | Checkpoint, trust: bool, module: nn.Module, *renamings: Renaming
-) -> tuple[str, ...]:
+def _begin(start: str | Path | Checkpoint, trust: bool, module: nn.Module, *renamings: Renaming) -> tuple[str, ...]:
     """Put the weights of a file into the module, which remembers them; notes about tensors that stay as they were drawn."""
     taken, notes = _fitting(start, trust, module, *renamings)
     module.load_state_dict(module.state_dict() | taken)

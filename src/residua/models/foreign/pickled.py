@@ -193,11 +193,7 @@ def _check_end(raw: bytes, table: int, count: int) -> None:
     if wide:
         (place,) = struct.unpack("<Q", raw[end - 12 : end - 4])
         found = struct.unpack("<4sQ2H2I4Q", raw[before : before + 56])
-        fits = (
-            found[0] == b"PK\x06\x06"
-            and place == before
-            and found[6:] == (count, count, before - table, table)
-        )
+        fits = found[0] == b"PK\x06\x06" and place == before and found[6:] == (count, count, before - table, table)
     else:
         fits = True
     narrow = (entries in (count, 0xFFFF), size in (before - table, 0xFFFFFFFF), offset in (table, 0xFFFFFFFF))
@@ -370,9 +366,7 @@ def _made(function: Any, arguments: Any) -> Any:
         raise ValueError("a tensor without numbers")
     newest = function.name.endswith("_v3")
     if len(size) > MOST or len(size) != len(stride) or any(more[3 if newest else 2 :]):
-        raise ValueError(
-            "a tensor of too many dimensions, or one of which PyTorch shows other numbers than are stored"
-        )
+        raise ValueError("a tensor of too many dimensions, or one of which PyTorch shows other numbers than are stored")
     dtype = storage.dtype
     if newest:
         dtype = getattr(torch, more[2].name.removeprefix("torch."))
@@ -392,11 +386,7 @@ def _attributes(of: type, *states: Any) -> None:
 def _counts(argument: Any) -> bool:
     """True if it is nothing, the name of a kind, or a few counts by number."""
     few = type(argument) is dict and len(argument) <= MOST
-    return (
-        not argument
-        or isinstance(argument, Global)
-        or (few and {type(n) for n in argument.values()} <= {int})
-    )
+    return not argument or isinstance(argument, Global) or (few and {type(n) for n in argument.values()} <= {int})
 
 
 def _whole(number: Any) -> int:

@@ -41,9 +41,7 @@ def save_figure(
         write_atomically(path, lambda part: figure.savefig(part, dpi=200, facecolor="white", **how))
 
 
-def _figure(
-    kind: Kind, report: AuditReport | None, records: Mapping[str, Record], against: Against
-) -> Figure:
+def _figure(kind: Kind, report: AuditReport | None, records: Mapping[str, Record], against: Against) -> Figure:
     if kind == "tsne":
         pictures = embeddings({
             f"{record.method.label}, {name}" if report is None else role_name(name): record
@@ -68,9 +66,7 @@ def _of_audit(kind: Kind, report: AuditReport) -> Figure:
     if kind == "idi" and report.idi is not None and report.idi.value is not None:
         return idi_line(report)
     if kind in ("curves", "idi"):
-        raise _missing(
-            "an IDI", "audit models, or saved features, whose Original knows more than the references"
-        )
+        raise _missing("an IDI", "audit models, or saved features, whose Original knows more than the references")
     raise InputError(f"{kind} compares methods, and an audit has one; give a study or several records")
 
 
@@ -82,8 +78,7 @@ def _of_study(kind: Kind, records: Sequence[Record], against: Against) -> Figure
         found = method_means(records)
         if found is None:
             raise _missing(
-                "information curves of two methods",
-                "measure with residua measure --metrics IDI, or run a study",
+                "information curves of two methods", "measure with residua measure --metrics IDI, or run a study"
             )
         return _with_names(method_curves(found), list(found.lines))
     known = {label: own for label, own in by_method(groups[0][1]).items() if own["IDI"]}

@@ -85,9 +85,7 @@ def curves_text(curves: Mapping[str, CurvePart]) -> str:
     """The figure in words."""
     first = next(iter(curves.values()))
     last = list(first.blocks)[-1]
-    values = "; ".join(
-        f"{role_name(role)} {list(curve.blocks.values())[-1]:.3f}" for role, curve in curves.items()
-    )
+    values = "; ".join(f"{role_name(role)} {list(curve.blocks.values())[-1]:.3f}" for role, curve in curves.items())
     return (
         f"Information of each block about what was to be forgotten, at most {first.ceiling:.3f} nats. "
         f"In the last, block {last}: {values}. A table below has all blocks."
@@ -128,9 +126,7 @@ def trajectory_figure(courses: Mapping[str, np.ndarray], width: float = 560, hei
         for number, (label, rows) in enumerate(courses.items()):
             values = 100 * (1 - rows[:, column] if turned else rows[:, column])
             colour = COLOURS[colour_of(number, role_of(label))]
-            lines = axes.plot(
-                1 + np.arange(len(rows)), values, dash_of(number), marker="o", ms=4, color=colour
-            )
+            lines = axes.plot(1 + np.arange(len(rows)), values, dash_of(number), marker="o", ms=4, color=colour)
             lines[0].set_gid(f"series:{number}")
         axes.set(xlabel="epoch", title=f"Accuracy {words}")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -158,23 +154,10 @@ def idi_line(report: AuditReport, width: float = 700) -> Figure:
     known = known_methods(report)
     figure, axes = canvas(width, HEIGHT + (MORE if known else 0))
     low, high = index.interval or (index.value, index.value)
-    places = [
-        0.0,
-        1.0,
-        low,
-        high,
-        *(known.methods.values() if known else ()),
-        *_references(report),
-        *_start(report),
-    ]
+    places = [0.0, 1.0, low, high, *(known.methods.values() if known else ()), *_references(report), *_start(report)]
     left, right = min(places), max(places)
     pad = 0.07 * (right - left)
-    axes.set(
-        xlim=(left - pad, right + pad),
-        ylim=(BOTTOM - (MORE * UNIT if known else 0), TOP),
-        yticks=[],
-        xticks=[],
-    )
+    axes.set(xlim=(left - pad, right + pad), ylim=(BOTTOM - (MORE * UNIT if known else 0), TOP), yticks=[], xticks=[])
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
     axes.plot([left - pad, right + pad], [0, 0], color=COLOURS["muted"], lw=1.2, zorder=1)
@@ -189,9 +172,7 @@ def idi_line(report: AuditReport, width: float = 700) -> Figure:
     axes.plot([1, 1], [0, -0.36], color=COLOURS["original"], lw=1.2)
     axes.plot([1], [-0.36], MARKERS["original"], color=COLOURS["original"], ms=9)
     axes.plot([low, high], [0, 0], color=COLOURS["unlearned"], lw=7, alpha=0.35, solid_capstyle="butt")
-    axes.plot(
-        [index.value], [0], MARKERS["unlearned"], color=COLOURS["unlearned"], ms=13, mec=COLOURS["paper"]
-    )
+    axes.plot([index.value], [0], MARKERS["unlearned"], color=COLOURS["unlearned"], ms=13, mec=COLOURS["paper"])
     _label(axes, index.value, 0.42, f"this model: {index.value:.2f}", "unlearned", (left, right))
     zero = "random network" if report.against == "none" else "never saw it"
     _label(axes, 0.0, -0.86, f"0: {zero}", own, (left, right))
@@ -210,11 +191,7 @@ def _second_line(axes: Axes, known: Known, ends: tuple[float, float], width: flo
     axes.annotate(words, (ends[0], level + 17 * UNIT), fontsize=9.5, color=grey)
     axes.plot(ends, [level, level], color=COLOURS["faint"], lw=1.2, zorder=1)
     axes.plot(
-        list(known.methods.values()),
-        [level] * len(known.methods),
-        MARKERS["other"],
-        color=COLOURS["other"],
-        ms=6,
+        list(known.methods.values()), [level] * len(known.methods), MARKERS["other"], color=COLOURS["other"], ms=6
     )
     letter = LETTER * (ends[1] - ends[0]) / width
     taken: list[tuple[int, float, float]] = []

@@ -89,9 +89,7 @@ def scatter_figure(
         axes.plot([p.x for p in best], [p.y for p in best], color=COLOURS["other"], lw=7, alpha=0.18)
     for number, each in enumerate(points):
         colour = COLOURS[each.role]
-        axes.errorbar(
-            each.x, each.y, each.dy or None, each.dx or None, fmt="none", ecolor=colour, alpha=0.4, lw=1
-        )
+        axes.errorbar(each.x, each.y, each.dy or None, each.dx or None, fmt="none", ecolor=colour, alpha=0.4, lw=1)
         marker = "v" if each.role == "reference" else MARKERS[each.role]
         (dot,) = axes.plot([each.x], [each.y], marker, color=colour, ms=7, mec=COLOURS["paper"])
         dot.set_gid(f"series:{number}")
@@ -112,9 +110,7 @@ def _name(axes: Axes, points: Sequence[Point]) -> None:
     spots = axes.transData.transform([(each.x, each.y) for each in points])
     taken = [(float(x), float(y)) for x, y in spots]
     placed: list[tuple[float, float, float]] = []
-    for each, (left, bottom) in sorted(
-        zip(points, list(taken), strict=True), key=lambda p: p[0].role == "other"
-    ):
+    for each, (left, bottom) in sorted(zip(points, list(taken), strict=True), key=lambda p: p[0].role == "other"):
         text = short(each.name, 14)
         wide = 5.2 * len(text)
         box = axes.bbox
@@ -123,9 +119,7 @@ def _name(axes: Axes, points: Sequence[Point]) -> None:
         def crowded(start: float, wide: float = wide, left: float = left, bottom: float = bottom) -> bool:
             others = [(x, y) for x, y in taken if (x, y) != (left, bottom)]
             near = any(start - 4 < x < start + wide + 4 and abs(y - bottom) < 7 for x, y in others)
-            return near or any(
-                start < s + w and s < start + wide and abs(b - bottom) < 14 for s, w, b in placed
-            )
+            return near or any(start < s + w and s < start + wide and abs(b - bottom) < 14 for s, w, b in placed)
 
         start = next((side for side in sides if not crowded(side)), None)
         if start is None:
@@ -135,9 +129,7 @@ def _name(axes: Axes, points: Sequence[Point]) -> None:
                       color=COLOURS["ink"])  # fmt: skip
 
 
-def embeddings(
-    records: Mapping[str, Record], most: int = MOST_POINTS
-) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def embeddings(records: Mapping[str, Record], most: int = MOST_POINTS) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Coordinates, and which samples were to be forgotten, of the models whose record has them; at most so many each."""
     found = {}
     for name, record in records.items():
@@ -224,9 +216,7 @@ def index_figure(found: Mapping[str, tuple[Sequence[float], str]], width: float 
     for row, name in enumerate(rows):
         values, role = found[name]
         axes.plot(values, [row] * len(values), "o", color=COLOURS[role], ms=4, alpha=0.35)
-        axes.plot(
-            [mean(values)], [row], "v" if role == "reference" else MARKERS[role], color=COLOURS[role], ms=7
-        )
+        axes.plot([mean(values)], [row], "v" if role == "reference" else MARKERS[role], color=COLOURS[role], ms=7)
     for place in (0, 1):
         axes.axvline(place, color=COLOURS["muted"], lw=1, ls=(0, (1, 2)))
     axes.set(ylim=(len(rows) - 0.4, -0.6), xlabel="IDI (0: Retrain, 1: Original)")

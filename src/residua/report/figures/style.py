@@ -61,9 +61,7 @@ def drawing(**others: Any) -> Iterator[None]:
         warnings.filterwarnings("ignore", message="Glyph")  # the reader's fonts draw it, not matplotlib's
         with matplotlib.rc_context():
             matplotlib.rcdefaults()
-            matplotlib.rcParams.update(
-                settings | {name.replace("__", "."): value for name, value in others.items()}
-            )
+            matplotlib.rcParams.update(settings | {name.replace("__", "."): value for name, value in others.items()})
             yield
 
 
@@ -118,9 +116,7 @@ def svg(figure: Figure, name: str, text: str) -> str:
 def _shapes(markup: str, name: str, used: set[str]) -> str:
     """Paths and styles: short numbers, colours as variables, ids of this figure only where something refers to them."""
     markup = re.sub(r'id="series:(\w+)"', r'data-series="\1"', markup)
-    markup = re.sub(
-        r' id="([^"]+)"', lambda found: f' id="{name}-{found[1]}"' if found[1] in used else "", markup
-    )
+    markup = re.sub(r' id="([^"]+)"', lambda found: f' id="{name}-{found[1]}"' if found[1] in used else "", markup)
     markup = re.sub(r"url\(#", f"url(#{name}-", markup)
     markup = re.sub(r'xlink:href="#', f'href="#{name}-', markup)
     markup = re.sub(r"<!--.*?-->", "", markup, flags=re.DOTALL)
@@ -139,9 +135,7 @@ def _finished(markup: str) -> str:
     """Numbers with two decimals, and colours as variables."""
     markup = re.sub(r"(?<![\w#.])-?\d+\.\d{3,}(?:e-?\d+)?", lambda n: f"{float(n[0]):.2f}", markup)
     return re.sub(
-        r"#[0-9a-f]{6}\b",
-        lambda found: f"var(--{_NAMES[found[0]]})" if found[0] in _NAMES else found[0],
-        markup,
+        r"#[0-9a-f]{6}\b", lambda found: f"var(--{_NAMES[found[0]]})" if found[0] in _NAMES else found[0], markup
     )
 
 

@@ -81,8 +81,7 @@ def pretraining(scale: Scale, dataset: str, network: str) -> Pretraining:
     if (dataset, network) not in PAPER:
         known = ", ".join(f"{d} with {n}" for d, n in PAPER)
         raise InputError(
-            f"the paper has no pretraining of {network} on {dataset}, only {known}; "
-            "choose --scale tiny or small"
+            f"the paper has no pretraining of {network} on {dataset}, only {known}; choose --scale tiny or small"
         )
     return PAPER[dataset, network]
 

@@ -28,10 +28,7 @@ _MOMENTUM: Fields = {"momentum": 0.9, "weight_decay": 5e-4}
 
 def _uncropped(table: dict[str, Fields]) -> dict[str, Fields]:
     """The table without random crops; SSD, which does not train, and ESC-T, which trains on features, have none."""
-    return {
-        label: fields if label in ("SSD", "ESC-T") else {**fields, "crop": 0}
-        for label, fields in table.items()
-    }
+    return {label: fields if label in ("SSD", "ESC-T") else {**fields, "crop": 0} for label, fields in table.items()}
 
 
 TINY_CLASS = _uncropped(

@@ -40,9 +40,7 @@ def _across(networks: tuple[str, ...], table: dict[str, Fields]) -> dict[str, di
     """One column of a table: a tuple holds one value for each network, anything else serves all."""
     return {
         network: {
-            label: {
-                name: value[place] if isinstance(value, tuple) else value for name, value in fields.items()
-            }
+            label: {name: value[place] if isinstance(value, tuple) else value for name, value in fields.items()}
             for label, fields in table.items()
         }
         for place, network in enumerate(networks)
@@ -60,9 +58,7 @@ def _rows(**rows: Fields) -> dict[str, Fields]:
     return table
 
 
-def cola(
-    collapse_epochs: Any, align_epochs: Any, collapse_lr: Any, align_lr: Any, **batches: int
-) -> dict[str, Any]:
+def cola(collapse_epochs: Any, align_epochs: Any, collapse_lr: Any, align_lr: Any, **batches: int) -> dict[str, Any]:
     """One row of COLA or COLA+, which train in two phases."""
     return {
         "collapse_epochs": collapse_epochs,
@@ -150,10 +146,7 @@ UNLEARNING: dict[str, Recipes] = {
         "cifar100": _across(NETWORKS, _CLASS_CIFAR100),
         "imagenet": _across(NETWORKS[1:], _cropped(_CLASS_IMAGENET)),
     },
-    "random": {
-        "cifar10": _across(NETWORKS[:1], _RANDOM_CIFAR10),
-        "cifar100": _across(NETWORKS[:1], _RANDOM_CIFAR100),
-    },
+    "random": {"cifar10": _across(NETWORKS[:1], _RANDOM_CIFAR10), "cifar100": _across(NETWORKS[:1], _RANDOM_CIFAR100)},
 }
 
 
