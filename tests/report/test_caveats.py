@@ -9,6 +9,7 @@ from planted_pages import audit_report
 from residua.compare import IDI, Caveat, Inside, Rules, Witness
 from residua.readings import Reading
 from residua.record import TaskFacts
+from residua.report.audit import _moved as moved_part
 from residua.report.audit import find_caveats
 from residua.report.text import attack_result
 
@@ -122,3 +123,18 @@ def test_the_report_says_what_critics_read_of_labels_exchanged_at_random():
     role, part = next(iter(report.curves.items()))
     told = report.model_copy(update={"curves": report.curves | {role: part.model_copy(update={"random": 0.0123})}})
     assert "exchanged at random, the same critics read at most 0.012 nats" in told.markdown()
+
+
+@pytest.mark.parametrize(("knows", "inside"), [(0.3, False), (0.0, True), (-0.3, True)])
+def test_more_on_moved_images_fails_and_less_hides_nothing(knows, inside):
+    def curve(value: float) -> Reading:
+        terms = (value + np.random.default_rng(0).normal(0, 0.1, 4000)).astype(np.float16)[None, None, None]
+        return Reading(
+            {"UA_moved": 1.0}, {"terms": terms, "blocks": np.array([5])}, {"families": ["linear"], "data": "d"}
+        )
+
+    values = {"unlearned": 0.2 + 0.2 * knows, "original": 0.4, "reference": 0.201, "reference2": 0.199}
+    part = moved_part({role: {"moved": curve(value)} for role, value in values.items()}, Rules())
+    assert part.value == pytest.approx(knows, abs=0.01)
+    assert (part.high < 0) == (knows < 0), "clearly below, not by want of power"
+    assert part.inside == inside

@@ -88,7 +88,7 @@ def chance(values: Sequence[float], prior: float = PRIOR_SPREAD, sampling: float
 class Part:
     """One reading of the inside: a block, a family of critics, or other images.
 
-    A part fails where it is clearly above 0 and not within the margin; other images (`two_sided`) also where they are
+    A part fails where it is clearly above 0 and not within the margin; unseen images (`two_sided`) also where they are
     clearly below. The whole IDI has to be within the margin, so parts need not be once more, which would fail retrained
     models for their number; a part that could hardly fail is named.
     """

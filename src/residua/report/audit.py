@@ -351,7 +351,7 @@ def _moved(read: Readings, rules: Rules) -> Part | None:
     found = compare.inside(u, original=o, references=rest, tolerance=tolerance, unseen=False)
     if found.idi.value is None or found.low is None or found.high is None:
         return None
-    return Part(found.idi.value, found.low, found.high, tolerance, two_sided=True)
+    return Part(found.idi.value, found.low, found.high, tolerance)
 
 
 def _metrics(read: Readings, found: Inside | None) -> dict[str, Reading]:
