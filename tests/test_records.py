@@ -449,3 +449,14 @@ def test_a_study_that_was_killed_a_hundred_times_has_the_table_of_one_that_was_n
     assert {kill["said"] for kill in kills if kill["node"]} == {3}
     assert kept["compared"] >= 4
     assert (kept["equal"], kept["unequal"]) == (True, [])
+
+
+def test_methods_that_claim_the_inside_have_the_best_settings_of_their_searches():
+    searches = records("inside-search")
+    assert {r.method.label for r in searches} == {
+        "CMF", "CoUn", "DELETE", "ESC-T", "NegGrad", "OPC", "POUR-D", "Representation Unlearning",
+    }  # fmt: skip
+    assert {len(r.read_with("search").arrays["TA"]) for r in searches} == {12}
+    for search in searches:
+        own = unlearning("tiny", "class", "cifar10", "resnet18").get(search.method.label, {"epochs": 5, "lr": 1e-3})
+        assert {name: search.method.fields[name] for name in own} == own
