@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from residua.data.cifar import cifar10, cifar100
 from residua.data.fetching import fetch
-from residua.data.from_arrays import arrays, npz
+from residua.data.from_arrays import arrays, fashion_sample, npz
 from residua.data.from_files import csv, image_folder
 from residua.data.hub import hf_datasets, parquet
-from residua.data.idx import fashion_mnist, fashion_sample, mnist
+from residua.data.idx import fashion_mnist, mnist
 from residua.data.parsing import open_dataset
 from residua.data.preprocessing import Preprocessing, prepare
 

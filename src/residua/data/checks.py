@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -34,26 +33,6 @@ def folder(location: Location) -> Path:
 def content(path: Path) -> bytes:
     """All bytes of a regular file within the limit of memory."""
     return read_bytes(path, "a readable file")
-
-
-def side(size: int | None) -> int | None:
-    """`size` as the side of a square in pixels, or None for the images' own size."""
-    if size is not None and (not isinstance(size, int) or size < 1):
-        raise InputError(f"size is {size}, expected a whole number of pixels from 1 up")
-    return size
-
-
-def per_channel(values: Sequence[float], channels: int, what: str) -> tuple[float, ...]:
-    """`values` as one finite number for each channel."""
-    numbers = tuple(float(value) for value in values)
-    if len(numbers) != channels or not all(math.isfinite(number) for number in numbers):
-        raise InputError(
-            f"{what} is {numbers}, expected one finite number for each of the {channels} channels "
-            "of the images, in units where white is 1"
-        )
-    if what == "std" and min(numbers) <= 0:
-        raise InputError(f"std is {numbers}, expected numbers above 0; give 1 for a constant channel")
-    return numbers
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> InputError:

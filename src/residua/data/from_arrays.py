@@ -1,14 +1,16 @@
-"""arrays and npz: images that already are arrays, in memory or in one .npz file.
+"""arrays, npz and fashion_sample: images that already are arrays, in memory, in an .npz file, or in the package's own.
 
 Every loader that ends in memory ends in `arrays`.
 """
 
 from __future__ import annotations
 
+import io
 import math
 import warnings
 import zipfile
 from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from residua.data.checks import ELSEWHERE, Location, per_channel, side
-from residua.data.split import MemoryImages, Split
+from residua.data.checks import ELSEWHERE, Location
+from residua.data.split import MemoryImages, Split, per_channel, side
 from residua.data.task import Dataset
 from residua.errors import InputError
 from residua.limits import check
@@ -73,29 +75,22 @@ def arrays(
     check(name, "classes", count)
     if names and len(names) != count:
         raise InputError(f"class_names has {len(names)} names, expected one for each of {count} classes")
-    _check_range("train_labels", labels, count)
-    _check_range("test_labels", asked, count)
+    for what, given in (("train_labels", labels), ("test_labels", asked)):
+        if not 0 <= int(given.min()) <= int(given.max()) < count:
+            raise InputError(
+                f"{what} run from {int(given.min())} to {int(given.max())}, expected 0 to {count - 1}; "
+                "correct the labels or give classes="
+            )
     computed = channel_statistics(train.pixels) if mean is None or std is None else ((), ())
-    channels = train.shape[0]
-    scale = (
-        per_channel(computed[0] if mean is None else mean, channels, "mean"),
-        per_channel(computed[1] if std is None else std, channels, "std"),
-    )
+    mean = per_channel(computed[0] if mean is None else mean, train.shape[0], "mean")
+    std = per_channel(computed[1] if std is None else std, train.shape[0], "std")
     return Dataset(
         name=name,
-        train=Split(train, torch.arange(len(train)), labels, count, *scale, side(size)),
-        test=Split(test, torch.arange(len(test)), asked, count, *scale, side(size)),
+        train=Split(train, torch.arange(len(train)), labels, count, mean, std, side(size)),
+        test=Split(test, torch.arange(len(test)), asked, count, mean, std, side(size)),
         class_names=names,
         notes=_notes(labels, names, count, name),
     )
-
-
-def _check_range(what: str, labels: Tensor, count: int) -> None:
-    if not 0 <= int(labels.min()) <= int(labels.max()) < count:
-        raise InputError(
-            f"{what} run from {int(labels.min())} to {int(labels.max())}, expected 0 to {count - 1}; "
-            "correct the labels or give classes="
-        )
 
 
 def _notes(labels: Tensor, names: Sequence[str], count: int, name: str) -> tuple[str, ...]:
@@ -189,6 +184,30 @@ def _labels(labels: Array | Sequence[int], what: str, images: int) -> Tensor:
 
 def _by(shape: Sequence[int]) -> str:
     return " x ".join(map(str, shape))
+
+
+FASHION_CLASSES = (
+    "t-shirt/top", "trouser", "pullover", "dress", "coat",
+    "sandal", "shirt", "sneaker", "bag", "ankle boot",
+)  # fmt: skip
+
+
+def fashion_sample(*, size: int | None = None, mean: Scale = None, std: Scale = None) -> Dataset:
+    """6,000 training and 1,000 test images of Fashion-MNIST, 600 and 100 of each class.
+
+    No image occurs twice, so nothing that is forgotten is also retained or asked about. Made by
+    `reproduction/fashion_sample.py`; Fashion-MNIST is Zalando SE's, under the MIT licence kept
+    next to it.
+    """
+    packed = resources.files("residua.data").joinpath("embedded/fashion_sample.npz").read_bytes()
+    with np.load(io.BytesIO(packed), allow_pickle=False) as file:
+        train, labels, test, answers = (
+            file[key] for key in ("train_images", "train_labels", "test_images", "test_labels")
+        )
+    return arrays(
+        train[:, None], labels, test[:, None], answers,
+        class_names=FASHION_CLASSES, name="fashion-sample", size=size, mean=mean, std=std,
+    )  # fmt: skip
 
 
 # Spellings of each array's name; the first is ours, the others are common.

@@ -24,11 +24,11 @@ import torch
 from torch import Tensor
 
 from residua.confined import Confined, image_memory, shared
-from residua.data.checks import ELSEWHERE, Location, content, folder, need, per_channel, side
+from residua.data.checks import ELSEWHERE, Location, content, folder, need
 from residua.data.from_arrays import arrays
 from residua.data.images import Window, decode, examine, files_in_memory, pixels
 from residua.data.preprocessing import imagenet
-from residua.data.split import Split
+from residua.data.split import Split, per_channel, side
 from residua.data.task import Dataset
 from residua.errors import InputError, first_line
 from residua.files import write_atomically

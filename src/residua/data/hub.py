@@ -21,9 +21,10 @@ import numpy.typing as npt
 
 from residua import room
 from residua.confined import image_memory, in_parts, once, shared
-from residua.data.checks import Location, folder, need, side
+from residua.data.checks import Location, folder, need
 from residua.data.from_arrays import Scale, arrays
 from residua.data.images import decode, pixels
+from residua.data.split import side
 from residua.data.task import Dataset
 from residua.device import memory_budget
 from residua.errors import InputError

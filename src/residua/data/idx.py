@@ -1,4 +1,4 @@
-"""fashion_mnist and mnist, four IDX files each, gzipped or not; and fashion_sample, which comes with the package."""
+"""fashion_mnist and mnist, four IDX files each, gzipped or not."""
 
 from __future__ import annotations
 
@@ -7,23 +7,17 @@ import io
 import math
 import struct
 import zlib
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from residua.data.checks import Location, content, folder
-from residua.data.from_arrays import Scale, arrays
+from residua.data.from_arrays import FASHION_CLASSES, Scale, arrays
 from residua.data.task import Dataset
 from residua.errors import InputError
 from residua.files import reading
 from residua.limits import check_unpacked
-
-FASHION_CLASSES = (
-    "t-shirt/top", "trouser", "pullover", "dress", "coat",
-    "sandal", "shirt", "sneaker", "bag", "ankle boot",
-)  # fmt: skip
 
 
 def fashion_mnist(dir: Location, *, size: int | None = None, mean: Scale = None, std: Scale = None) -> Dataset:
@@ -126,22 +120,4 @@ def _four_files(
     return arrays(
         images[:, None], labels, asked[:, None], answers,
         class_names=class_names, name=name, size=size, mean=mean, std=std,
-    )  # fmt: skip
-
-
-def fashion_sample(*, size: int | None = None, mean: Scale = None, std: Scale = None) -> Dataset:
-    """6,000 training and 1,000 test images of Fashion-MNIST, 600 and 100 of each class.
-
-    No image occurs twice, so nothing that is forgotten is also retained or asked about. Made by
-    `reproduction/fashion_sample.py`; Fashion-MNIST is Zalando SE's, under the MIT licence kept
-    next to it.
-    """
-    packed = resources.files("residua.data").joinpath("embedded/fashion_sample.npz").read_bytes()
-    with np.load(io.BytesIO(packed), allow_pickle=False) as file:
-        train, labels, test, answers = (
-            file[key] for key in ("train_images", "train_labels", "test_images", "test_labels")
-        )
-    return arrays(
-        train[:, None], labels, test[:, None], answers,
-        class_names=FASHION_CLASSES, name="fashion-sample", size=size, mean=mean, std=std,
     )  # fmt: skip

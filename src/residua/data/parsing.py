@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from residua.data.checks import folder, side, unknown
+from residua.data.checks import folder, unknown
 from residua.data.cifar import cifar10, cifar100
-from residua.data.from_arrays import npz
+from residua.data.from_arrays import fashion_sample, npz
 from residua.data.from_files import ImageFiles, csv, image_folder
 from residua.data.hub import hf_datasets, parquet
-from residua.data.idx import fashion_mnist, fashion_sample, mnist
+from residua.data.idx import fashion_mnist, mnist
 from residua.data.preprocessing import Preprocessing, numbers, prepare
-from residua.data.task import Dataset, ForgetTask, forget_classes, forget_indices, forget_samples, limited, part_of
+from residua.data.task import Dataset, ForgetTask, forget_classes, forget_indices, forget_samples, parted
 from residua.errors import InputError, first_line
 from residua.files import read_text
 from residua.npz import read_npy
@@ -42,6 +42,8 @@ IN_A_FILE = ("npz", "csv")
 # `NAME:PLACE?size=32&mean=0.5&std=0.25`: what the options of the command line become, so that one word says it all.
 _SETTING = r"(?:size|mean|std|normalise|name|part|limit|rehash)=[^&?]*"
 SETTINGS = re.compile(rf"\?({_SETTING}(?:&{_SETTING})*)$")
+# The seed of `?part=0.2`: one part of each size, so that the same words always name the same images.
+SEED = 0
 
 
 def open_dataset(
@@ -68,7 +70,12 @@ def open_dataset(
     """
     spec, settings = split_settings(spec)
     name = settings.pop("name", name)
-    asked = (preprocessing or Preprocessing(size)).over(_preprocessing(settings))
+    side = settings.get("size")
+    if side is not None and whole_number(side) is None:
+        raise InputError(f"size is {side!r}, expected a whole number of pixels from 1 up")
+    mean, std = (numbers(settings[key], key) if key in settings else None for key in ("mean", "std"))
+    written = Preprocessing(None if side is None else whole_number(side), mean, std, settings.get("normalise"))
+    asked = (preprocessing or Preprocessing(size)).over(written)
     wanted = asked.over(carried)
     # In the size that was asked for or, without that, in their own if it is the one that a model expects.
     try:
@@ -82,11 +89,7 @@ def open_dataset(
     for split in (opened.train, opened.test):
         if isinstance(split.images, ImageFiles):
             split.images.rehash = bool(settings.get("rehash"))
-    try:
-        part = float(settings.get("part", "1"))
-    except ValueError:
-        raise InputError(f"part is {settings['part']!r}, expected a number above 0 and up to 1") from None
-    data = limited(part_of(prepare(opened, wanted), part), settings.get("limit"))
+    data = _reduced(prepare(opened, wanted), settings.get("part", "1"), settings.get("limit"))
     return replace(data, name=name) if name else data
 
 
@@ -105,18 +108,33 @@ def with_settings(spec: str, **settings: object) -> str:
     return f"{plain}?{'&'.join(f'{key}={value}' for key, value in kept.items())}" if kept else plain
 
 
-def _preprocessing(settings: dict[str, str]) -> Preprocessing:
-    size = settings.get("size")
-    if size is not None and whole_number(size) is None:
-        raise InputError(f"size is {size!r}, expected a whole number of pixels from 1 up")
-    mean, std = (numbers(settings[key], key) if key in settings else None for key in ("mean", "std"))
-    return Preprocessing(None if size is None else whole_number(size), mean, std, settings.get("normalise"))
+def _reduced(data: Dataset, part: str, limit: str | None) -> Dataset:
+    """The data set with `part` of each class's training examples, then with at most `limit` training and as many test
+    examples, of each class the share that it has."""
+    try:
+        fraction = float(part)
+    except ValueError:
+        raise InputError(f"part is {part!r}, expected a number above 0 and up to 1") from None
+    if not 0 < fraction <= 1:
+        raise InputError(f"part is {fraction:g}, expected above 0 and up to 1")
+    if fraction < 1:
+        data = replace(data, train=parted(data.train, fraction, SEED, "part")[1])
+    if limit is None:
+        return data
+    number = whole_number(limit)
+    if not number:
+        raise InputError(f"limit is {limit!r}, expected a whole number of examples from 1 up")
+    train, test = (
+        parted(split, number / len(split), SEED, "limit")[1] if len(split) > number else split
+        for split in (data.train, data.test)
+    )
+    return replace(data, train=train, test=test)
 
 
 def _opened(spec: str, size: int | None) -> Dataset:
     # Only the first colon separates: PLACE may begin with a drive letter.
     name, _, place = spec.partition(":")
-    options = {} if size is None else {"size": side(size)}
+    options = {} if size is None else {"size": size}
     if name in EMBEDDED:
         if place:
             raise InputError(f"{spec} names a folder but {name} comes with the package; write {name} alone")
@@ -141,7 +159,17 @@ def parse_forget(data: Dataset, words: str) -> ForgetTask:
     kind, _, what = words.partition(":")
     try:
         if kind in ("class", "classes"):
-            return forget_classes(data, [_class(data, word) for word in what.split(",") if word])
+            classes = []
+            for word in filter(None, what.split(",")):
+                named = word in data.class_names
+                if not named and data.class_names and not re.fullmatch("-*[0-9]+", word):
+                    near = difflib.get_close_matches(word, data.class_names, n=1)
+                    raise InputError(
+                        f"{data.name} has no class {word!r}{f'; did you mean {near[0]}?' if near else ';'} give a number "
+                        f"or one of {', '.join(data.class_names)}"
+                    )
+                classes.append(data.class_names.index(word) if named else int(word))
+            return forget_classes(data, classes)
         if kind == "samples":
             per_class, _, seed = what.partition(":")
             return forget_samples(data, int(per_class), seed=int(seed or 0))
@@ -152,18 +180,6 @@ def parse_forget(data: Dataset, words: str) -> ForgetTask:
     except ValueError:
         pass
     raise InputError(f"--forget {words!r} is not understood; write class:6, classes:1,2, samples:50 or indices:FILE")
-
-
-def _class(data: Dataset, word: str) -> int:
-    if word in data.class_names:
-        return data.class_names.index(word)
-    if data.class_names and not re.fullmatch("-*[0-9]+", word):
-        near = difflib.get_close_matches(word, data.class_names, n=1)
-        raise InputError(
-            f"{data.name} has no class {word!r}{f'; did you mean {near[0]}?' if near else ';'} give a number or one of "
-            f"{', '.join(data.class_names)}"
-        )
-    return int(word)
 
 
 def _read_indices(path: Path) -> torch.Tensor:

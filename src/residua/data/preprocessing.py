@@ -14,9 +14,8 @@ from typing import Any
 
 import torch
 
-from residua.data.checks import per_channel, side
 from residua.data.from_arrays import channel_statistics
-from residua.data.split import MemoryImages, Split
+from residua.data.split import MemoryImages, Split, per_channel, side
 from residua.data.task import Dataset
 from residua.errors import InputError
 
@@ -48,16 +47,13 @@ class Preprocessing:
         if self.mean is not None and self.normalise is not None:
             raise InputError("mean and std already normalise; leave out normalise, or leave them out")
 
-    @property
-    def normalises(self) -> bool:
-        return self.mean is not None or self.normalise is not None
-
     def over(self, other: Preprocessing | None) -> Preprocessing:
         """This where it says something, else the other."""
         if other is None:
             return self
         size = self.size if self.size is not None else other.size
-        return replace(self if self.normalises else other, size=size)
+        normalises = self.mean is not None or self.normalise is not None
+        return replace(self if normalises else other, size=size)
 
 
 def prepare(data: Dataset, wanted: Preprocessing) -> Dataset:

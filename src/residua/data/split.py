@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
@@ -39,14 +39,14 @@ class Images(Protocol):
         """A hash of each image's content; equal images have equal digests."""
 
 
+@dataclass(eq=False, repr=False)
 class MemoryImages:
     """Images as one uint8 tensor (N, H, W, C): in memory, copied once to each device that
     asks, or mapped from a file (`resident=False`), then read a batch at a time."""
 
-    def __init__(self, pixels: Tensor, *, resident: bool = True) -> None:
-        self.pixels = pixels
-        self.resident = resident
-        self._copies: dict[torch.device, Tensor] = {}
+    pixels: Tensor
+    resident: bool = field(default=True, kw_only=True)
+    _copies: dict[torch.device, Tensor] = field(default_factory=dict, init=False)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -60,17 +60,11 @@ class MemoryImages:
         """Copies on devices stay behind: where this is unpickled, there may be no such device."""
         return self.__dict__ | {"_copies": {}}
 
-    def _on(self, device: torch.device) -> Tensor:
-        if not self.resident or device == self.pixels.device:
-            return self.pixels
-        if device not in self._copies:
-            if self.pixels.numel() > memory_budget(device):
-                return self.pixels  # a batch at a time
-            self._copies[device] = self.pixels.to(device)
-        return self._copies[device]
-
     def stream(self, batches: Iterable[Tensor], device: torch.device) -> Iterator[Tensor]:
-        pixels = self._on(device)
+        pixels = self._copies.get(device, self.pixels)
+        away = pixels is self.pixels and pixels.device != device
+        if away and self.resident and pixels.numel() <= memory_budget(device):  # else a batch at a time
+            pixels = self._copies[device] = pixels.to(device)
         for index in batches:
             # (n, H, W, C) seen as (n, C, H, W) is what PyTorch calls channels-last.
             yield pixels[index.to(pixels.device)].to(device).permute(0, 3, 1, 2)
@@ -82,6 +76,26 @@ class MemoryImages:
             for chunk in self.pixels.cpu().split(4096)
             for image in chunk.contiguous().numpy()
         ]
+
+
+def side(size: int | None) -> int | None:
+    """`size` as the side of a square in pixels, or None for the images' own size."""
+    if size is not None and (not isinstance(size, int) or size < 1):
+        raise InputError(f"size is {size}, expected a whole number of pixels from 1 up")
+    return size
+
+
+def per_channel(values: Sequence[float], channels: int, what: str) -> tuple[float, ...]:
+    """`values` as one finite number for each channel."""
+    numbers = tuple(float(value) for value in values)
+    if len(numbers) != channels or not all(math.isfinite(number) for number in numbers):
+        raise InputError(
+            f"{what} is {numbers}, expected one finite number for each of the {channels} channels "
+            "of the images, in units where white is 1"
+        )
+    if what == "std" and min(numbers) <= 0:
+        raise InputError(f"std is {numbers}, expected numbers above 0; give 1 for a constant channel")
+    return numbers
 
 
 def rounded(values: Iterable[float]) -> list[float]:
@@ -230,6 +244,11 @@ class Split:
         return Batches(self, batch, shuffle, augment, drop_last, torch.device(device))
 
 
+# Numbers that are scaled at once on a CPU: they stay in its cache, and PyTorch shares no fewer among threads, which would
+# wait for each other wherever the cores decode images.
+SCALED = 1 << 15
+
+
 @dataclass(frozen=True, eq=False)
 class Batches:
     """Can be iterated any number of times; with `shuffle`, each time in a fresh order.
@@ -253,7 +272,9 @@ class Batches:
         split = self.split
         order = torch.randperm(len(split)) if self.shuffle else torch.arange(len(split))
         chunks = list(order.split(self.batch))[: len(self)] if len(split) else []
-        width = split.images.shape[2]
+        # Mean and deviation for a row of pixels, all channels beside each other: one long run of numbers is scaled four
+        # times as fast.
+        channels, height, width = split.images.shape
         scale = 1 / (255 * torch.tensor(split.std, device=self.device)).repeat(width)
         shift = -torch.tensor(split.mean, device=self.device).repeat(width) * 255 * scale
         part = _part.get()
@@ -269,27 +290,12 @@ class Batches:
         for chunk, images in zip(chunks, streamed, strict=True):
             if self.augment and not at_decoding:
                 images = self.augment(images, len(chunk), part)
-            x = _scaled(images, scale, shift)
+            rows = images.permute(0, 2, 3, 1).reshape(len(images) * height, width * channels)
+            scaled = torch.empty(rows.shape, device=rows.device)
+            some = max(1, SCALED // (width * channels) if rows.device.type == "cpu" else len(rows))
+            for into, few in zip(scaled.split(some), rows.split(some), strict=True):
+                into.copy_(few).mul_(scale).add_(shift)
+            x = scaled.view(len(images), height, width, channels).permute(0, 3, 1, 2)
             if x.shape[1:] != split.shape:
                 x = F.interpolate(x, size=split.shape[1:], mode="bilinear", antialias=True)
             yield x, split.labels[part(chunk)].to(self.device)
-
-
-# Numbers that are scaled at once on a CPU: they stay in its cache, and PyTorch shares no fewer among threads, which would
-# wait for each other wherever the cores decode images.
-SCALED = 1 << 15
-
-
-def _scaled(images: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """Images (n, C, H, W) of bytes times `scale` plus `shift`, as float32.
-
-    Both are given for a row of pixels, all channels beside each other: one long run of numbers is scaled four times as
-    fast.
-    """
-    n, channels, height, width = images.shape
-    rows = images.permute(0, 2, 3, 1).reshape(n * height, width * channels)
-    scaled = torch.empty(rows.shape, device=rows.device)
-    some = max(1, SCALED // (width * channels) if rows.device.type == "cpu" else len(rows))
-    for part, of in zip(scaled.split(some), rows.split(some), strict=True):
-        part.copy_(of).mul_(scale).add_(shift)
-    return scaled.view(n, height, width, channels).permute(0, 3, 1, 2)

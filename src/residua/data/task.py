@@ -14,7 +14,6 @@ from torch import Tensor
 
 from residua.data.split import Split, rounded
 from residua.errors import InputError
-from residua.text import whole_number
 
 Scenario = Literal["class", "random"]
 
@@ -92,14 +91,18 @@ class ForgetTask:
         was trained on does not test. They are reported, not removed: the data are the user's. The pairs are counted,
         and made when they are asked for: of many equal images there are more than memory holds.
         """
-        train, test = self.train.images.digests, self.test.images.digests
-        asked = torch.cat([self.test.index, self.forget_test.index])
-        sides = {
-            "forget/retain": (train, self.forget.index, train, self.retain.index),
-            "forget/test": (train, self.forget.index, test, asked),
-            "retain/test": (train, self.retain.index, test, asked),
-        }
-        return {name: Pairs(*side) for name, side in sides.items()}
+        if self.forget.images is not self.retain.images:
+            raise InputError("forget and retain are splits of different images; take both from one data set")
+        found: dict[str, Pairs] = {}
+        for name in ("forget/retain", "forget/test", "retain/test"):
+            left, right = (self.splits[side] for side in name.split("/"))
+            ours, theirs = left.images.digests, right.images.digests
+            index = torch.cat([right.index, self.forget_test.index]) if right is self.test else right.index
+            seen: dict[bytes, list[int]] = {}
+            for i in left.index.tolist():
+                seen.setdefault(ours[i], []).append(i)
+            found[name] = Pairs(seen, [(j, theirs[j]) for j in index.tolist() if theirs[j] in seen])
+        return found
 
     def manifest(self) -> dict[str, Any]:
         """The task in numbers: sizes, class counts and SHA-256 of every split, normalisation, duplicates.
@@ -219,28 +222,24 @@ def _task(data: Dataset, chosen: Tensor) -> ForgetTask:
     )
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Pairs(Sized, Iterable[tuple[int, int]]):
-    """Every (i, j) for which `left[i]` equals `right[j]`, counted, and made only when iterated."""
+    """Every (i, j) of two equal images, counted, and made only when iterated.
 
-    def __init__(self, left: list[bytes], left_index: Tensor, right: list[bytes], right_index: Tensor) -> None:
-        self._seen: dict[bytes, list[int]] = {}
-        for i in left_index.tolist():
-            self._seen.setdefault(left[i], []).append(i)
-        self._asked = [(j, right[j]) for j in right_index.tolist() if right[j] in self._seen]
-        self._count = sum(len(self._seen[digest]) for _, digest in self._asked)
+    `seen` has the i of each digest, `asked` each j with its digest, which is among them.
+    """
+
+    seen: dict[bytes, list[int]]
+    asked: list[tuple[int, bytes]]
 
     def __len__(self) -> int:
-        return self._count
+        return sum(len(self.seen[digest]) for _, digest in self.asked)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        return ((i, j) for j, digest in self._asked for i in self._seen[digest])
+        return ((i, j) for j, digest in self.asked for i in self.seen[digest])
 
     def __repr__(self) -> str:
         return f"{len(self)} pairs of equal images"
-
-
-# The seed of `?part=0.2`: one part of each size, so that the same words always name the same images.
-SEED = 0
 
 
 def parted(split: Split, fraction: float, seed: int, what: str = "validation fraction or part") -> tuple[Split, Split]:
@@ -255,26 +254,3 @@ def parted(split: Split, fraction: float, seed: int, what: str = "validation fra
             f"{fraction:.0%} of {len(split)} training examples are none or all of them; choose another {what}"
         )
     return split.subset((~out).nonzero()[:, 0]), split.subset(out.nonzero()[:, 0])
-
-
-def part_of(data: Dataset, part: float) -> Dataset:
-    """The data set with `part` of each class's training examples and all test data; all of it for 1."""
-    if not 0 < part <= 1:
-        raise InputError(f"part is {part:g}, expected above 0 and up to 1")
-    if part == 1:
-        return data
-    return replace(data, train=parted(data.train, part, SEED, "part")[1])
-
-
-def limited(data: Dataset, words: str | None) -> Dataset:
-    """The data set with at most so many training and so many test examples, as many of each class as it has a share."""
-    if words is None:
-        return data
-    number = whole_number(words)
-    if not number:
-        raise InputError(f"limit is {words!r}, expected a whole number of examples from 1 up")
-    train, test = (
-        parted(split, number / len(split), SEED, "limit")[1] if len(split) > number else split
-        for split in (data.train, data.test)
-    )
-    return replace(data, train=train, test=test)
