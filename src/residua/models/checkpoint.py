@@ -63,16 +63,18 @@ class Checkpoint:
         raw: Its bytes.
         sha256: SHA-256 of its bytes.
         kind: "safetensors", or "pickle" for what `torch.save` wrote.
-        header: Architecture and preprocessing, where `save` wrote the file and they can be read; else empty.
+        architecture: The fields that say how to build the network, where `save` wrote the file; else empty.
+        network: The name of the network that the file belongs to, if it says so.
+        preprocessing: Shape, mean and std of the model's images, where the file says so, unchecked.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.raw = read_bytes(path, "a .safetensors, .pt or .pth file")
         self.sha256 = hashlib.sha256(self.raw).hexdigest()
-        named = self.path.suffix == ".safetensors"
         looks = self.path.suffix not in (".pt", ".pth") and self.raw[8:9] == b"{"
-        self.kind: Literal["safetensors", "pickle"] = "safetensors" if named or looks else "pickle"
+        safe = self.path.suffix == ".safetensors" or looks
+        self.kind: Literal["safetensors", "pickle"] = "safetensors" if safe else "pickle"
         # The entry of the safetensors header that `save` wrote; None if there is none, or no header that is readable.
         self._words: str | None = None
         header: Any = None
@@ -84,7 +86,11 @@ class Checkpoint:
                 self._words = words if isinstance(words, str) else None
             with contextlib.suppress(ValueError, RecursionError):
                 header = from_json(self._words or "{}")
-        self.header: dict[str, Any] = header if isinstance(header, dict) else {}
+        self.architecture: dict[str, Any] = header if isinstance(header, dict) else {}
+        carried = self.architecture.pop(PREPROCESSING, None)
+        self.preprocessing: dict[str, Any] | None = carried if isinstance(carried, dict) else None
+        named = self.architecture.get("network")
+        self.network: str | None = named if isinstance(named, str) else None
 
     @classmethod
     def of(cls, file: str | Path | Checkpoint) -> Checkpoint:
@@ -93,23 +99,6 @@ class Checkpoint:
 
     def __str__(self) -> str:
         return str(self.path)
-
-    @property
-    def network(self) -> str | None:
-        """The name of the network that the file belongs to, if it says so."""
-        name = self.header.get("network")
-        return name if isinstance(name, str) else None
-
-    @property
-    def architecture(self) -> dict[str, Any]:
-        """The header's fields that say how to build the network."""
-        return {name: value for name, value in self.header.items() if name != PREPROCESSING}
-
-    @property
-    def preprocessing(self) -> dict[str, Any] | None:
-        """Shape, mean and std of the model's images, where the file says so, unchecked."""
-        found = self.header.get(PREPROCESSING)
-        return found if isinstance(found, dict) else None
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors of a safetensors file. No more is allocated than the file is large."""
@@ -131,30 +120,6 @@ class Checkpoint:
             device: The device that the classifier is put on.
         """
         tensors = self.tensors()
-        architecture = self._checked_architecture()
-        for field, wanted in (expect or {}).items():
-            if architecture.get(field) != wanted:
-                raise InputError(
-                    f"checkpoint {self.path} has {field} {architecture.get(field)}, expected {wanted}; "
-                    "give the checkpoint that belongs to this data and network"
-                )
-        try:
-            with torch.device("meta"):
-                model = build(**architecture)
-        except InputError as error:
-            raise InputError(
-                f"checkpoint {self.path} does not say how its network is built ({first_line(error)}); "
-                "save it again with residua.save"
-            ) from error
-        _check_shapes(self.path, model, {name: tuple(tensor.shape) for name, tensor in tensors.items()})
-        for name, tensor in model.state_dict().items():
-            check_tensor(self.path, name, tensors[name], tensor)
-        model.to_empty(device=device)
-        model.load_state_dict(tensors)
-        model.preprocessing = self.preprocessing
-        return model.eval()
-
-    def _checked_architecture(self) -> dict[str, Any]:
         if self._words is None:
             raise InputError(
                 f"checkpoint {self.path} does not say which network it belongs to; name it with --network "
@@ -167,7 +132,34 @@ class Checkpoint:
                 f"checkpoint {self.path} belongs to the network {self.network}, which is code that is not run on a "
                 "file's word; name it with --network (in Python, network=)"
             )
-        return self.architecture
+        for field, wanted in (expect or {}).items():
+            if self.architecture.get(field) != wanted:
+                raise InputError(
+                    f"checkpoint {self.path} has {field} {self.architecture.get(field)}, expected {wanted}; "
+                    "give the checkpoint that belongs to this data and network"
+                )
+        try:
+            with torch.device("meta"):
+                model = build(**self.architecture)
+        except InputError as error:
+            raise InputError(
+                f"checkpoint {self.path} does not say how its network is built ({first_line(error)}); "
+                "save it again with residua.save"
+            ) from error
+        expected = model.state_dict()
+        for name in sorted(expected.keys() | tensors.keys()):
+            want, have = (tuple(each[name].shape) if name in each else None for each in (expected, tensors))
+            if want != have:
+                raise InputError(
+                    f"checkpoint {self.path} does not fit its network: {name} is {'missing' if have is None else have}, "
+                    f"expected {'no such tensor' if want is None else want}; save it again with residua.save"
+                )
+        for name, tensor in expected.items():
+            check_tensor(self.path, name, tensors[name], tensor)
+        model.to_empty(device=device)
+        model.load_state_dict(tensors)
+        model.preprocessing = self.preprocessing
+        return model.eval()
 
 
 def check_tensor(path: Path, name: str, have: Tensor, want: Tensor) -> None:
@@ -185,13 +177,3 @@ def check_tensor(path: Path, name: str, have: Tensor, want: Tensor) -> None:
         )
     if want.is_floating_point() and not torch.isfinite(have.to(want.dtype)).all():
         raise InputError(f"checkpoint {path} holds NaN or infinite weights in {name}; train the model again")
-
-
-def _check_shapes(path: Path, model: Classifier, found: dict[str, tuple[int, ...]]) -> None:
-    expected = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    for name in sorted(expected.keys() | found.keys()):
-        if expected.get(name) != found.get(name):
-            raise InputError(
-                f"checkpoint {path} does not fit its network: {name} is {found.get(name, 'missing')}, "
-                f"expected {expected.get(name, 'no such tensor')}; save it again with residua.save"
-            )

@@ -105,17 +105,6 @@ def stem_for(side: int) -> Stem:
     return "imagenet" if side > 64 else "cifar"
 
 
-def _stem(kind: Stem, channels: int, width: int) -> nn.Sequential:
-    """A 3 x 3 convolution, or a 7 x 7 one with stride 2, and where the name says so a max-pooling with stride 2."""
-    if kind not in ("cifar", "cifar-pool", "imagenet", "imagenet-no-pool"):
-        raise InputError(
-            f"stem {kind!r} is unknown; choose cifar (3 x 3), cifar-pool, imagenet (7 x 7 and pooling) or imagenet-no-pool"
-        )
-    first = Conv(channels, width, 3) if kind.startswith("cifar") else Conv(channels, width, 7, 2)
-    pool = [nn.MaxPool2d(3, 2, padding=1)] if kind in ("cifar-pool", "imagenet") else []
-    return nn.Sequential(first, nn.BatchNorm2d(width), nn.ReLU(inplace=True), *pool)
-
-
 def _resnet(
     name: str,
     unit: type[BasicUnit] | type[BottleneckUnit],
@@ -128,7 +117,14 @@ def _resnet(
     for what, number in (("classes", classes), ("channels", channels), ("width", width)):
         if number < 1:
             raise InputError(f"{what} of {name} is {number}, expected at least 1")
-    blocks: list[nn.Module] = [_stem(stem, channels, width)]
+    if stem not in ("cifar", "cifar-pool", "imagenet", "imagenet-no-pool"):
+        raise InputError(
+            f"stem {stem!r} is unknown; choose cifar (3 x 3), cifar-pool, imagenet (7 x 7 and pooling) or imagenet-no-pool"
+        )
+    # The stem: a 3 x 3 convolution, or a 7 x 7 one with stride 2, and where its name says so a max-pooling with stride 2.
+    first = Conv(channels, width, 3) if stem.startswith("cifar") else Conv(channels, width, 7, 2)
+    pool = [nn.MaxPool2d(3, 2, padding=1)] if stem in ("cifar-pool", "imagenet") else []
+    blocks: list[nn.Module] = [nn.Sequential(first, nn.BatchNorm2d(width), nn.ReLU(inplace=True), *pool)]
     names = ["stem"]
     inputs = width
     for s, parts in enumerate(stages):

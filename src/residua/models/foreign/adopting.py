@@ -15,7 +15,7 @@ from residua.errors import InputError, first_line
 from residua.models.checkpoint import Checkpoint
 from residua.models.classifier import Classifier, probabilities
 from residua.models.foreign import draws
-from residua.models.foreign.building import LIBRARIES, build_listed, described, shapes_without_memory
+from residua.models.foreign.building import build_listed, described, shapes_without_memory
 from residua.models.foreign.cutting import boundaries, cut
 from residua.models.foreign.families import recognise
 from residua.models.foreign.fitting import Weights, fitted
@@ -311,11 +311,6 @@ def _together(parts: list[nn.Module]) -> nn.Module:
     if not parts:
         return nn.Identity()
     return parts[0] if len(parts) == 1 else nn.Sequential(*parts)
-
-
-def is_listed(network: object) -> bool:
-    """True if this names a network of an installed library, not code of the caller's."""
-    return isinstance(network, str) and network.partition(":")[0] in LIBRARIES and "." not in network
 
 
 def origin(module: nn.Module, batch: Tensor, classes: int) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from residua.errors import InputError
 from residua.models.checkpoint import Checkpoint, check_tensor
 from residua.models.classifier import Classifier, remember_start
-from residua.models.foreign.adopting import adopt, adopt_as, is_listed, random_inputs, rebuilt
-from residua.models.foreign.building import Network, build_listed, built, from_words, importable_here
+from residua.models.foreign.adopting import adopt, adopt_as, random_inputs, rebuilt
+from residua.models.foreign.building import LIBRARIES, Network, build_listed, built, from_words, importable_here
 from residua.models.foreign.fitting import Weights, _names, _our_name, fitted, one_of_ours, same_names, weights_in
 from residua.models.networks import LAYERS, NETWORKS
 
@@ -55,52 +55,33 @@ def load(
         device: The device that the classifier is put on.
     """
     checkpoint = Checkpoint.of(path)
-    path = checkpoint.path
+    path, named = checkpoint.path, checkpoint.network
     network, stem = with_stem(network)
     required = {k: v for k, v in (("classes", classes), ("channels", channels)) if v is not None} | dict(expect or {})
-    listed = is_listed(checkpoint.network) and network is None and cuts is None
-    if checkpoint.kind == "safetensors" and not listed and _names_its_network(checkpoint, network, cuts):
-        return _of_size(path, checkpoint.classifier(expect=required, device=device), image)
-    contents = weights_in(checkpoint, trust)
-    # Anybody may have put files into this folder: they are imported only if the caller asks for code in them.
-    own_code = trust or (isinstance(network, str) and ":" in network)
-    with (
-        importable_here() if own_code else contextlib.nullcontext(),
-        torch.random.fork_rng(devices=range(torch.cuda.device_count())),
-    ):
-        if listed and isinstance(contents, dict):
-            model = rebuilt(checkpoint, contents)
-        else:
-            model = _assembled(path, contents, network, stem, cuts, classes, channels, image)
-    for field, expected in required.items():
-        if model.architecture.get(field) != expected:
-            raise InputError(
-                f"checkpoint {path} has {field} {model.architecture.get(field)}, expected {expected}; "
-                "give the checkpoint and network that belong to this data"
-            )
-    model.preprocessing = checkpoint.preprocessing
-    return _of_size(path, model.to(device), image).eval()
+    if cuts is not None and (network or named) in NETWORKS:
+        raise InputError(f"the blocks of {network or named} are known; leave out the cuts {', '.join(cuts)}")
+    if network in NETWORKS and named in NETWORKS and network != named:
+        raise InputError(
+            f"checkpoint {path} belongs to the network {named}, not to {network}; leave out --network or give the other "
+            "checkpoint"
+        )
+    # A network of an installed library, which is no code of the caller's.
+    listed = network is None and cuts is None and str(named).partition(":")[0] in LIBRARIES and "." not in str(named)
+    # A network of the caller's is for the third-party files among several; ours need none.
+    if checkpoint.kind == "safetensors" and not listed and (network is None or named in NETWORKS):
+        model = checkpoint.classifier(expect=required, device=device)
+    else:
+        model = _third_party(checkpoint, network, stem, cuts, trust, listed, required, image).to(device)
+    side = model.architecture.get("image")
+    if image is not None and side is not None and image != (side, side):
+        raise InputError(
+            f"checkpoint {path} takes images of {side} x {side} pixels, but those of the data have "
+            f"{image[0]} x {image[1]}; give the checkpoint that belongs to this data"
+        )
+    return model.eval()
 
 
 open_model = load
-
-
-def _names_its_network(checkpoint: Checkpoint, network: Network | None, cuts: Sequence[str] | None) -> bool:
-    """True if the file names one of our networks, or the caller named no other.
-
-    A network of the caller's is for the third-party files among several; ours need none.
-    """
-    named = checkpoint.network
-    if named not in NETWORKS:
-        return network is None
-    if network is None or (isinstance(network, str) and network in NETWORKS):
-        if network not in (None, named):
-            raise InputError(
-                f"checkpoint {checkpoint.path} belongs to the network {named}, not to {network}; leave out --network or give "
-                "the other checkpoint"
-            )
-        _check_uncut(named, cuts)
-    return True
 
 
 @overload
@@ -118,9 +99,37 @@ def with_stem(network: Network | None) -> tuple[Network | None, str | None]:
     return name, value.strip()
 
 
-def _check_uncut(network: str, cuts: Sequence[str] | None) -> None:
-    if cuts is not None:
-        raise InputError(f"the blocks of {network} are known; leave out the cuts {', '.join(cuts)}")
+def _third_party(
+    checkpoint: Checkpoint,
+    network: Network | None,
+    stem: str | None,
+    cuts: Sequence[str] | None,
+    trust: bool,
+    listed: bool,
+    required: Mapping[str, Any],
+    image: tuple[int, int] | None,
+) -> Classifier:
+    """The network of a file that is not one of ours; `listed` ones the file names itself."""
+    contents = weights_in(checkpoint, trust)
+    # Anybody may have put files into this folder: they are imported only if the caller asks for code in them.
+    own_code = trust or (isinstance(network, str) and ":" in network)
+    with (
+        importable_here() if own_code else contextlib.nullcontext(),
+        torch.random.fork_rng(devices=range(torch.cuda.device_count())),
+    ):
+        if listed and isinstance(contents, dict):
+            model = rebuilt(checkpoint, contents)
+        else:
+            classes, channels = required.get("classes"), required.get("channels")
+            model = _assembled(checkpoint.path, contents, network, stem, cuts, classes, channels, image)
+    for field, expected in required.items():
+        if model.architecture.get(field) != expected:
+            raise InputError(
+                f"checkpoint {checkpoint.path} has {field} {model.architecture.get(field)}, expected {expected}; "
+                "give the checkpoint and network that belong to this data"
+            )
+    model.preprocessing = checkpoint.preprocessing
+    return model
 
 
 def _assembled(
@@ -143,7 +152,6 @@ def _assembled(
         return adopt(contents, cuts, example)
     weights = contents.state_dict() if isinstance(contents, nn.Module) else contents
     if isinstance(network, str) and network in NETWORKS:
-        _check_uncut(network, cuts)
         return one_of_ours(path, network, weights, stem)
     words = from_words(network, classes, channels) if isinstance(network, str) else None
     module = build_listed(**words) if words else built(network, classes, channels)
@@ -164,16 +172,6 @@ def _named(model: Classifier, network: str) -> Classifier:
     if "network" not in model.architecture:
         known = {key: value for key, value in model.architecture.items() if key != "adopted"}
         model.architecture = {"network": network} | known
-    return model
-
-
-def _of_size(path: Path, model: Classifier, image: tuple[int, int] | None) -> Classifier:
-    side = model.architecture.get("image")
-    if image is not None and side is not None and image != (side, side):
-        raise InputError(
-            f"checkpoint {path} takes images of {side} x {side} pixels, but those of the data have "
-            f"{image[0]} x {image[1]}; give the checkpoint that belongs to this data"
-        )
     return model
 
 
