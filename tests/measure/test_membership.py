@@ -15,7 +15,8 @@ from sklearn.svm import SVC
 import residua as rs
 from residua.measure import Membership
 from residua.measure import membership as attack
-from residua.measure.membership import Sides, _scalars, contents, sides
+from residua.measure._outputs import log_probabilities
+from residua.measure.membership import Sides, contents, sides
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 MEMBER = np.arange(TRAIN + TEST) < TRAIN
@@ -53,7 +54,10 @@ def test_the_svc_sees_confidences_as_they_are_like_the_public_codes(forgotten):
     table = np.eye(CLASSES)[TRUTH] * (6.0 + 0.5 * MEMBER + noise)[:, None]
     measure = Membership(classifier="svc", held_out=0.5)
     chosen = sides(forgotten, held_out=0.5, most=measure.most, seed=0)
-    seen = {name: _scalars(saying(table), split)["C-MIA"].numpy() for name, split in forgotten.splits.items()}
+    seen = {
+        name: log_probabilities(saying(table), split).gather(1, split.labels[:, None]).exp().numpy()
+        for name, split in forgotten.splits.items()
+    }
     fit = np.concatenate([seen["retain"][chosen.members], seen["test"][chosen.others]])
     truth = np.repeat([1, 0], [len(chosen.members), len(chosen.others)])
     called = SVC(C=3, gamma="auto", kernel="rbf").fit(fit, truth).predict(seen["forget"]).mean()

@@ -7,13 +7,12 @@ from typing import Protocol
 
 from residua import plugins
 from residua.data.task import ForgetTask
-from residua.measure.accuracy import Accuracy, ClassAccuracy
+from residua.measure.accuracy import Accuracy, ClassAccuracy, Perturbed
 from residua.measure.information.curve import InformationCurve
 from residua.measure.information.moved import Moved
-from residua.measure.membership import Membership, WhiteBoxMembership
-from residua.measure.outputs import ForgetOutputs, LogOdds, Perturbed
+from residua.measure.membership import LogOdds, Membership, WhiteBoxMembership
 from residua.measure.probe import Probe, Recovery
-from residua.measure.representation import Embedding, Representation
+from residua.measure.representation import Embedding, ForgetOutputs, Representation
 from residua.measure.stress import Relearning, Stress
 from residua.measure.structure import Structure, WeightSketch
 from residua.models.classifier import Classifier

@@ -66,10 +66,18 @@ def identity(model: nn.Module, *, layout: bool = True) -> Hashable | None:
     something whose content cannot be described, or a hook: such a model is never remembered. The `layout` of the
     tensors decides which kernels run, and so the last digits; without it, equal values are enough.
     """
-    modules = model.named_modules(remove_duplicate=False)
-    parts = tuple((name, type(module), _settings(module)) for name, module in modules)
-    if any(settings is None for *_, settings in parts):
-        return None
+    parts: list[Hashable] = []
+    for name, module in model.named_modules(remove_duplicate=False):
+        settings: list[Hashable] = []
+        for own, value in sorted(vars(module).items()):
+            if own in NO_PART_OF_IT:
+                continue
+            hooked = "hook" in own and value and not isinstance(value, bool)
+            content = None if hooked else _content(value)
+            if content is None:
+                return None
+            settings.append((own, content))
+        parts.append((name, type(module), tuple(settings)))
     sha = hashlib.sha256()
     tensors = []
     for kind in (model.named_parameters, model.named_buffers):
@@ -81,22 +89,7 @@ def identity(model: nn.Module, *, layout: bool = True) -> Hashable | None:
     joined = [torch.cat(tensors)] if tensors and tensors[0].device.type != "cpu" else tensors
     for each in joined:
         sha.update(each.cpu().numpy().data)
-    return parts, sha.hexdigest()
-
-
-def _settings(module: nn.Module) -> Hashable | None:
-    """The plain attributes; None for one whose content cannot be described, or a hook."""
-    contents: list[Hashable] = []
-    for name, value in sorted(vars(module).items()):
-        if name in NO_PART_OF_IT:
-            continue
-        if "hook" in name and value and not isinstance(value, bool):
-            return None
-        content = _content(value)
-        if content is None:
-            return None
-        contents.append((name, content))
-    return tuple(contents)
+    return tuple(parts), sha.hexdigest()
 
 
 def _content(value: Any) -> Hashable | None:

@@ -80,10 +80,11 @@ def _passed(
     """
     data = (split.digest(), split.mean, split.std, split.size)
     function = identity(model)
-    key = function and (function, data, precision, str(model.device), _batch(model))
+    batch = ON_CPU if model.device.type == "cpu" else BATCH
+    key = function and (function, data, precision, str(model.device), batch)
     kept = None if keepers else _passes.get(key)
     if kept is None or any(block not in kept.features for block in blocks):
-        kept = _run(model, split, precision, blocks, keepers or {})
+        kept = _run(model, split, precision, batch, blocks, keepers or {})
         size = sum(t.nbytes for t in (kept.logits, *kept.features.values()))
         # Of too large a pass at least the logits are remembered: they are what most measures ask for.
         if size > _passes.size:
@@ -95,20 +96,21 @@ def _passed(
     return kept
 
 
-def _batch(model: Classifier) -> int:
-    return ON_CPU if model.device.type == "cpu" else BATCH
-
-
-def _run(model: Classifier, split: Split, precision: Precision, blocks: Sequence[int], keepers: Keepers) -> Pass:
+def _run(
+    model: Classifier, split: Split, precision: Precision, batch: int, blocks: Sequence[int], keepers: Keepers
+) -> Pass:
     """All blocks' features are kept if they are small, else only `blocks`."""
     outputs: list[Tensor] = []
     thought: dict[int, list[Tensor]] = {}
     with evaluated(model), torch.inference_mode(), autocast(precision, model.device):
-        for x, _ in split.batches(_batch(model), device=model.device):
+        for x, _ in split.batches(batch, device=model.device):
             features: dict[int, Tensor] = {}
             for i, block in enumerate(model.blocks, start=1):
                 x = model.pool(block(x)) if i == model.depth else block(x)
-                features[i] = x.flatten(1).clone() if i == model.depth else _vector(x)
+                if i == model.depth or x.ndim < 3:
+                    features[i] = x.flatten(1).clone()  # the next block may work in place
+                else:  # tokens (N, T, D), or maps (N, C, H, W)
+                    features[i] = x.mean(dim=1) if x.ndim == 3 else x.flatten(2).mean(dim=2)
                 if i in keepers:
                     keepers[i].take(_laid_out(x).float())
             outputs.append(model.head(x).float().cpu())
@@ -120,16 +122,6 @@ def _run(model: Classifier, split: Split, precision: Precision, blocks: Sequence
         nothing = {i: torch.zeros(0, 1) for i in range(1, model.depth + 1)}
         return Pass(torch.zeros(0, split.classes), nothing)
     return Pass(torch.cat(outputs), {i: torch.cat(parts) for i, parts in thought.items()})
-
-
-def _vector(z: Tensor) -> Tensor:
-    """Maps (N, C, H, W) to their mean over places, tokens (N, T, D) to their mean over tokens.
-
-    Always a copy: the next block may work in place.
-    """
-    if z.ndim == 3:
-        return z.mean(dim=1)
-    return z.flatten(2).mean(dim=2) if z.ndim > 3 else z.flatten(1).clone()
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,13 +146,13 @@ class Recomputed:
     def __getitem__(self, index: Tensor) -> Tensor:
         """The features of these samples, on the model's device."""
         found = torch.empty(len(index), *self.shape[1:], device=self.model.device)
-        first = 0
+        first, batch = 0, ON_CPU if self.model.device.type == "cpu" else BATCH
         encoder = self.model.upto(self.block)  # of a measured model, which is in eval mode
         with torch.no_grad(), autocast("float32", self.model.device):
             for part in self.parts:
                 mine = ((index >= first) & (index < first + len(part))).nonzero()[:, 0]
-                batches = part.subset(index[mine] - first).batches(_batch(self.model), device=self.model.device)
-                for place, (x, _) in zip(mine.split(_batch(self.model)), batches, strict=False):
+                batches = part.subset(index[mine] - first).batches(batch, device=self.model.device)
+                for place, (x, _) in zip(mine.split(batch), batches, strict=False):
                     found[place.to(found.device)] = _laid_out(encoder(x)).float()
                 first += len(part)
         return found

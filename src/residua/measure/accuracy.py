@@ -1,18 +1,22 @@
-"""Accuracy and ClassAccuracy: UA, RA and TA, and accuracy on the test data class by class."""
+"""Accuracy, ClassAccuracy and Perturbed: UA, RA and TA, accuracy on the test data class by class, and UA under noise."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 
 from residua.data.split import Split
 from residua.data.task import ForgetTask
 from residua.measure._outputs import logits
-from residua.models.classifier import Classifier
+from residua.models.classifier import Classifier, evaluated
 from residua.readings import Reading
+from residua.training.loop import seeded
+from residua.training.settings import Checked, Seed, Weight
 
+BATCH = 500
 # Splits that the three accuracies are read on.
 ASKED = {"UA": "forget", "RA": "retain", "TA": "test"}
 
@@ -85,3 +89,25 @@ class ClassAccuracy:
         return Reading(
             values, {"right": right.numpy(), "count": count.numpy(), "retained": retained.numpy()}, notes=notes
         )
+
+
+@dataclass(frozen=True)
+class Perturbed(Checked):
+    """UA on the forget set with Gaussian noise, in units of a pixel's standard deviation.
+
+    A plain model hardly notices such noise. One that was prepared for the very images that an audit uses does
+    not recognise them any more.
+    """
+
+    noise: Annotated[float, Weight("Standard deviation of the noise, in those of the pixels.", above=0)] = 0.05
+    seed: Annotated[int, Seed()] = 0
+
+    label = "perturbed"
+
+    def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
+        right = 0
+        with evaluated(model), torch.inference_mode(), seeded(self.seed):
+            for x, y in task.forget.batches(BATCH, device=model.device):
+                noise = torch.randn(x.shape).to(x)  # drawn on the CPU: the same on every device
+                right += int((model(x + self.noise * noise).argmax(dim=1) == y).sum())
+        return Reading({"UA_perturbed": 1 - right / len(task.forget)})

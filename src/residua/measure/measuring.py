@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -64,17 +64,26 @@ def measured(
         tell: Called with the label of each measure and the seconds that it took.
         facts: Further arguments of `recorded`: seeds, seconds, command, arrays.
     """
-    taken = _taken(model, task, measures, into.name if into else name, tell)
-    if into is not None:
-        for each in taken:
-            into = into.with_reading(*each)
-        return into
-    maker, known = {"label": name, **(method or {})}, {"network": model.architecture, **(setting or {})}
-    if "weights" not in maker:
-        maker["weights"] = weights_digest(model)
-    if "task" not in known:  # the manifest hashes all images: callers that measure many models hand it in
-        known["task"] = task.manifest()
-    return recorded(name, taken, method=MethodFacts(**maker), setting=Setting(**known), **facts)
+    record = into
+    if record is None:
+        maker, known = {"label": name, **(method or {})}, {"network": model.architecture, **(setting or {})}
+        if "weights" not in maker:
+            maker["weights"] = weights_digest(model)
+        if "task" not in known:  # the manifest hashes all images: callers that measure many models hand it in
+            known["task"] = task.manifest()
+        record = recorded(name, (), method=MethodFacts(**maker), setting=Setting(**known), **facts)
+    for measure in measures:
+        start, reading, why = time.perf_counter(), None, ""
+        with about(record.name), exact_float32(torch.float32, model.device):
+            announce(measure.label)
+            try:
+                reading = measure(model, task)
+            except InputError as error:
+                why = str(error)
+        spent = time.perf_counter() - start
+        record = record.with_reading(measure, reading, spent, why)
+        tell(measure.label, spent)
+    return record
 
 
 def recorded(
@@ -116,20 +125,3 @@ def recorded(
     for each in taken:
         record = record.with_reading(*each)
     return record
-
-
-def _taken(
-    model: Classifier, task: ForgetTask, measures: Sequence[_Measure], name: str, tell: Callable[[str, float], None]
-) -> Iterator[Taken]:
-    for measure in measures:
-        start = time.perf_counter()
-        reading, why = None, ""
-        with about(name), exact_float32(torch.float32, model.device):
-            announce(measure.label)
-            try:
-                reading = measure(model, task)
-            except InputError as error:
-                why = str(error)
-        spent = time.perf_counter() - start
-        yield Taken(measure, reading, spent, why)
-        tell(measure.label, spent)

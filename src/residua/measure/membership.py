@@ -1,7 +1,8 @@
-"""Membership and WhiteBoxMembership: attacks that distinguish members, the training data, from other data.
+"""Membership, WhiteBoxMembership and LogOdds: attacks that distinguish members, the training data, from other data.
 
 Members are drawn from the retain set and non-members from the test set, equally many. One part of each
-fits the attacker, the rest shows how good it is, and the forget set is what it is asked about.
+fits the attacker, the rest shows how good it is, and the forget set is what it is asked about. Attacks by log-odds are
+fitted to other models (`compare.offline_attacks`).
 """
 
 from __future__ import annotations
@@ -122,7 +123,12 @@ def attack(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # its held-out accuracy says how good it is
         classifier.fit(fitted, np.repeat([1, 0], [len(chosen.members), len(chosen.others)]))
-    of_held, of_forget = (_scores(classifier, x) for x in asked)
+    # Above 0: called member.
+    if hasattr(classifier, "decision_function"):
+        of_held, of_forget = (np.asarray(classifier.decision_function(x)) for x in asked)
+    else:
+        odds = (classifier.predict_log_proba(x) for x in asked)
+        of_held, of_forget = (np.nan_to_num(each[:, 1] - each[:, 0], posinf=1e6, neginf=-1e6) for each in odds)
     truth = np.repeat([1, 0], [len(chosen.members_held), len(chosen.others_held)])
     fpr, tpr, _ = roc_curve(truth, of_held)
     values = {
@@ -159,14 +165,6 @@ def _merged(readings: Iterable[Reading]) -> Reading:
     return Reading(values, arrays, notes=notes)
 
 
-def _scores(classifier: Any, x: np.ndarray) -> np.ndarray:
-    """Above 0: called member."""
-    if hasattr(classifier, "decision_function"):
-        return np.asarray(classifier.decision_function(x))
-    odds = classifier.predict_log_proba(x)
-    return np.nan_to_num(odds[:, 1] - odds[:, 0], posinf=1e6, neginf=-1e6)
-
-
 @dataclass(frozen=True)
 class Membership(Checked):
     """E-MIA and C-MIA: the fraction of the forget set that an attacker calls member, in [0, 1].
@@ -191,7 +189,11 @@ class Membership(Checked):
 
     def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
         chosen = sides(task, held_out=self.held_out, most=self.most, seed=self.seed)
-        seen = {name: _scalars(model, split) for name, split in list(task.splits.items())[:3]}
+        seen: dict[str, dict[str, Tensor]] = {"E-MIA": {}, "C-MIA": {}}
+        for side, split in (("retain", task.retain), ("test", task.test), ("forget", task.forget)):
+            log_p = log_probabilities(model, split)
+            seen["E-MIA"][side] = -(log_p.exp() * log_p).sum(dim=1, keepdim=True)
+            seen["C-MIA"][side] = log_p.gather(1, split.labels[:, None]).exp()
         # The kernel of the SVC has a width of 1 in the units of its input: standardised confidences, which lie close together,
         # are another attack.
         # Differs from the reference: the default attacker is a logistic regression and its value the share called member;
@@ -200,16 +202,7 @@ class Membership(Checked):
         # ones, without holding any out, and whom it is fitted on moves the share.
         plain = self.classifier == "logistic"
         attacker = LogisticRegression(C=1e3) if plain else SVC(C=3, kernel="rbf", gamma="auto")
-        return _merged(
-            attack(name, attacker, chosen, **{side: by[name] for side, by in seen.items()}, scaled=plain)
-            for name in ("E-MIA", "C-MIA")
-        )
-
-
-def _scalars(model: Classifier, split: Split) -> dict[str, Tensor]:
-    log_p = log_probabilities(model, split)
-    entropy = -(log_p.exp() * log_p).sum(dim=1, keepdim=True)
-    return {"E-MIA": entropy, "C-MIA": log_p.gather(1, split.labels[:, None]).exp().to(torch.float64)}
+        return _merged(attack(name, attacker, chosen, **by_side, scaled=plain) for name, by_side in seen.items())
 
 
 @dataclass(frozen=True)
@@ -303,3 +296,42 @@ class WhiteBoxMembership(Checked):
 
 def _used(chosen: Sides, side: str) -> Tensor:
     return torch.cat([getattr(chosen, side), getattr(chosen, f"{side}_held")])
+
+
+@dataclass(frozen=True)
+class LogOdds:
+    """Log-odds log p - log(1 - p) of the true class on the forget set and on unseen images of the same classes.
+
+    Where classes were forgotten, `log_odds` is the AUC with which the log-odds of these classes distinguish their test
+    images from the others: a model that never saw them has little to order them by. The arrays serve offline attacks
+    with the references (`compare.offline_attacks`).
+    """
+
+    label = "log-odds"
+
+    def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
+        classwise = task.scenario == "class"
+        own, other = log_probabilities(model, task.forget), log_probabilities(model, task.test)
+        unseen, labels = (other, task.test.labels)
+        values, notes = {}, {}
+        if classwise:
+            unseen, labels = log_probabilities(model, task.forget_test), task.forget_test.labels
+            forgotten = list(task.forgotten)
+            scores = [_odds(each[:, forgotten].logsumexp(dim=1)) for each in (unseen, other)]
+            if len(unseen) and len(other):
+                above = (scores[0][:, None] > scores[1]).double() + (scores[0][:, None] == scores[1]).double() / 2
+                values["log_odds"] = float(above.mean())
+            else:
+                notes["log_odds"] = "there are no test images of the forgotten classes and of others"
+        else:
+            notes["log_odds"] = "samples were forgotten, no class"
+        known = torch.isin(labels, task.forget.labels)
+        seen = {"forget": (own, task.forget.labels), "unseen": (unseen[known], labels[known])}
+        arrays = {name: _odds(log_p.gather(1, y[:, None])[:, 0]).float().numpy() for name, (log_p, y) in seen.items()}
+        return Reading(values, arrays, notes=notes)
+
+
+def _odds(log_p: Tensor) -> Tensor:
+    """log p - log(1 - p), finite for every p."""
+    log_p = log_p.clamp(max=-1e-12)
+    return log_p - torch.log(-torch.expm1(log_p))

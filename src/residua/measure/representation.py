@@ -1,4 +1,5 @@
-"""Representation and Embedding: features of a fixed sample, kept to be compared (CKA, three-sample test) or drawn (t-SNE)."""
+"""ForgetOutputs, Representation and Embedding: outputs and features of a fixed sample, kept to be compared (JSD, ZRF, CKA,
+three-sample test) or drawn (t-SNE)."""
 
 from __future__ import annotations
 
@@ -12,11 +13,42 @@ from sklearn.manifold import TSNE
 from torch import Tensor
 
 from residua.data.task import ForgetTask
-from residua.measure._outputs import pooled
-from residua.models.classifier import Classifier
+from residua.errors import InputError
+from residua.measure._outputs import log_probabilities, pooled
+from residua.models.classifier import Classifier, clone, reinitialise
 from residua.readings import Reading
 from residua.training.loop import seeded
 from residua.training.settings import Checked, Count, Seed
+
+
+@dataclass(frozen=True)
+class ForgetOutputs(Checked):
+    """Log-probabilities on the forget set: the model's, and those of its network with random weights.
+
+    `entropy` is the mean of H(p(x)) in nats, `confidence` the mean probability of the true class.
+    The random network (drawn from `seed`) is the incompetent teacher that ZRF compares with.
+    """
+
+    seed: Annotated[int, Seed("Seed of the random network that ZRF compares with.")] = 0
+
+    label = "outputs"
+    revision = 2
+
+    def __call__(self, model: Classifier, task: ForgetTask) -> Reading:
+        log_p = log_probabilities(model, task.forget)
+        values = {
+            "entropy": float(-(log_p.exp() * log_p).sum(dim=1).mean()),
+            "confidence": float(log_p.gather(1, task.forget.labels[:, None]).exp().mean()),
+        }
+        # float32: networks compute in it, and records of many models are kept.
+        arrays, notes = {"log_probabilities": log_p.float().numpy()}, {}
+        try:
+            with seeded(self.seed):
+                random = reinitialise(clone(model))
+            arrays["random"] = log_probabilities(random, task.forget).float().numpy()
+        except InputError as error:
+            notes["ZRF"] = f"no random network: {error}"
+        return Reading(values, arrays, notes=notes)
 
 
 @dataclass(frozen=True)

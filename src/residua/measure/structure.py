@@ -47,36 +47,39 @@ class Structure(Checked):
         with evaluated(model):
             x = torch.cat([next(iter(_first(each, self.few).batches(self.few, device=model.device)))[0]
                            for each in (task.forget, task.retain)])  # fmt: skip
-            ends = channel_ends(model, task, self.most)
-            dead = sum(int(_constant(low, high).sum()) for low, high in ends.values())
-            total = sum(len(low) for low, _ in ends.values())
+            dead = total = 0
+            for low, high in channel_ends(model, task, self.most).values():
+                # The same on all images, whatever a channel shows by place: padding makes silence vary over a map.
+                size = torch.maximum(low.abs(), high.abs()).amax(dim=1, keepdim=True)
+                dead += int((high - low <= CONSTANT * size).all(dim=1).sum())
+                total += len(low)
             linear, weightless = _blocks(model, x)
+            with torch.inference_mode():
+                first, again = _answers(model, x), _answers(model, x)
+                single = [torch.cat(each) for each in zip(*(_answers(model, each[None]) for each in x), strict=True)]
+            with torch.enable_grad():
+                plain = _answers(model, x)
+            inconsistency = max(
+                float((one - other).abs().max() / one.std().clamp_min(1e-12))
+                for ways in (again, single, plain)
+                for one, other in zip(first, ways, strict=True)
+            )
             # The structure: layers, their settings and the shapes of their weights; numbers in memory are no part of it.
             shapes = [f"{name} {tuple(each.shape)} {each.dtype}" for name, each in model.state_dict().items()]
             text = re.sub(r"0x[0-9a-f]+", "", repr(model)) + "\n".join(shapes)
+            # Numbers of bfloat16: where all are, no digit is left to hide anything in.
+            floating = [each for each in model.state_dict().values() if each.is_floating_point()]
+            canonical = all(torch.equal(each.to(torch.bfloat16).to(each.dtype), each) for each in floating)
+            kinds = [type(part) for part in model.modules()]
             arrays = {
                 "digest": np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8).copy(),
                 "linear": linear,
                 "weightless": weightless,
                 "headless": np.array([not any(True for _ in model.head.parameters())]),
-                "canonical": np.array(
-                    [all(torch.equal(rounded_weights(each), each) for each in model.state_dict().values())]
-                ),
-                "own_code": np.array(
-                    [
-                        sum(
-                            not (kind.__module__.startswith(KNOWN) or kind is nn.Module)
-                            for kind in map(type, model.modules())
-                        )
-                    ]
-                ),
+                "canonical": np.array([canonical]),
+                "own_code": np.array([sum(not (k.__module__.startswith(KNOWN) or k is nn.Module) for k in kinds)]),
             }
-            return Reading({"dead": dead / max(total, 1), "inconsistency": _inconsistency(model, x)}, arrays)
-
-
-def rounded_weights(tensor: Tensor) -> Tensor:
-    """Numbers of bfloat16: where all are, no digit is left to hide anything in."""
-    return tensor.to(torch.bfloat16).to(tensor.dtype) if tensor.is_floating_point() else tensor
+            return Reading({"dead": dead / max(total, 1), "inconsistency": inconsistency}, arrays)
 
 
 def channel_ends(model: Classifier, task: ForgetTask, most: int) -> dict[str, tuple[Tensor, Tensor]]:
@@ -117,12 +120,6 @@ def channel_ends(model: Classifier, task: ForgetTask, most: int) -> dict[str, tu
     return ends
 
 
-def _constant(low: Tensor, high: Tensor) -> Tensor:
-    """By channel: is it the same on all images, whatever it shows by place? Padding makes silence vary over a map."""
-    size = torch.maximum(low.abs(), high.abs()).amax(dim=1, keepdim=True)
-    return (high - low <= CONSTANT * size).all(dim=1)
-
-
 def _first(split: Split, most: int) -> Split:
     """Images spread over the split."""
     step = max(1, len(split) // most)
@@ -136,19 +133,6 @@ def _answers(model: Classifier, x: Tensor) -> list[Tensor]:
         x = block(x)
         found.append(x.detach().clone())
     return [*found, model.head(model.pool(x)).detach().clone()]
-
-
-def _inconsistency(model: Classifier, x: Tensor) -> float:
-    with torch.inference_mode():
-        first, again = _answers(model, x), _answers(model, x)
-        single = [torch.cat(each) for each in zip(*(_answers(model, each[None]) for each in x), strict=True)]
-    with torch.enable_grad():
-        plain = _answers(model, x)
-    return max(
-        float((one - other).abs().max() / one.std().clamp_min(1e-12))
-        for ways in (again, single, plain)
-        for one, other in zip(first, ways, strict=True)
-    )
 
 
 def _blocks(model: Classifier, x: Tensor) -> tuple[np.ndarray, np.ndarray]:
@@ -187,7 +171,8 @@ def canonical_form(model: Classifier, task: ForgetTask) -> Classifier:
             if part.weight.shape[1] == len(off):  # grouped convolutions read few channels each: all are kept
                 part.weight[:, off] = 0
         for tensor in (*released.parameters(), *released.buffers()):
-            tensor.copy_(rounded_weights(tensor))
+            if tensor.is_floating_point():
+                tensor.copy_(tensor.to(torch.bfloat16))
     return released
 
 

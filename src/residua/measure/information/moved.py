@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from residua.data.split import Images, Split
+from residua.data.split import Images
 from residua.data.task import ForgetTask
 from residua.measure._outputs import logits
 from residua.measure.information.curve import InformationCurve
@@ -56,26 +56,17 @@ class Moved(Checked):
 
     def moved(self, task: ForgetTask) -> ForgetTask:
         """The task with every image moved."""
-        kept: dict[int, _MovedImages] = {}
-
-        def other(split: Split) -> Split:
-            images = kept.setdefault(id(split.images), _MovedImages(split.images, self))
-            return replace(split, images=images)
-
-        return replace(
-            task,
-            forget=other(task.forget),
-            retain=other(task.retain),
-            test=other(task.test),
-            forget_test=other(task.forget_test),
-        )
+        kept = {id(split.images): split.images for split in task.splits.values()}
+        images = {own: _MovedImages(each, self) for own, each in kept.items()}
+        moved: Any = {name: replace(split, images=images[id(split.images)]) for name, split in task.splits.items()}
+        return replace(task, **moved)
 
 
 class _MovedImages:
     """Images as they are stored, moved as they are read."""
 
     def __init__(self, images: Images, how: Moved) -> None:
-        self.images, self.shift = images, how.shift
+        self.images, self.shift, self.shape = images, how.shift, images.shape
         n, sides = len(images), torch.tensor(images.shape[1:])
         generator = torch.Generator().manual_seed(how.seed)
         reach = range(2 * how.shift + 1)
@@ -90,10 +81,6 @@ class _MovedImages:
             corner = how.shift + (torch.rand(n, 2, generator=generator) * (out + 1)).long()
             self.place = torch.where(cropped, corner, self.place)
             self.window = torch.where(cropped, sides - out, sides)
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        return self.images.shape
 
     def __len__(self) -> int:
         return len(self.images)
