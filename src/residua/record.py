@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -264,7 +265,11 @@ class Record(pydantic.BaseModel):
         if "file" in self.arrays:
             raise InputError("an array cannot be recorded under the name file, which NumPy keeps for itself; rename it")
         path = folder / f"{self.name}.json"
-        arrays, before = _beside(folder, self.name, body["arrays"]), _arrays_before(path)
+        arrays, before = _beside(folder, self.name, body["arrays"]), None
+        with contextlib.suppress(InputError, ValueError, KeyError, TypeError, RecursionError):
+            # The arrays of the record that is about to be replaced.
+            if hashes := from_json(read_bytes(path, "a record", "text"))["arrays"]:
+                before = _beside(folder, self.name, hashes)
         if self.arrays:
             write_atomically(arrays, lambda part: write_npz(part, self.arrays))
         text = json.dumps(body | {"sha256": _hash(body)}, indent=1, ensure_ascii=False) + "\n"
@@ -346,15 +351,6 @@ def _array_hash(array: np.ndarray) -> str:
 def _beside(folder: Path, name: str, hashes: dict[str, str]) -> Path:
     """Named by content, so that arrays written for a new record never spoil the old one."""
     return folder / f"{name}.{_hash(hashes)[:12]}.npz"
-
-
-def _arrays_before(path: Path) -> Path | None:
-    """The arrays of the record that is about to be replaced."""
-    try:
-        hashes = from_json(read_bytes(path, "a record", "text"))["arrays"]
-        return _beside(path.parent, path.stem, hashes) if hashes else None
-    except (InputError, ValueError, KeyError, TypeError, RecursionError):
-        return None
 
 
 def _read_arrays(path: Path, hashes: dict[str, str]) -> dict[str, np.ndarray]:

@@ -19,29 +19,29 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from residua.data.split import WHOLE, Part, one_part
+from residua.data.split import Part, one_part
 
-_together: ContextVar[Part | None] = ContextVar("together", default=None)
+# The part of this process, inside a body of `joined` that several processes share.
+together: ContextVar[Part | None] = ContextVar("together", default=None)
 
 
 def leads() -> bool:
     """True if this process writes what all have computed: the first does, and one that trains alone."""
-    part = _together.get()
+    part = together.get()
     return part is None or part.number == 0
 
 
 def agree(tensors: Mapping[str, Tensor]) -> None:
     """Give every process the first one's numbers, in place."""
-    if _together.get():
-        for tensor in tensors.values():
-            dist.broadcast(tensor, 0)
+    for tensor in tensors.values():
+        dist.broadcast(tensor, 0)
 
 
-def parts(batches: Iterable[Any]) -> Iterator[Any]:
-    """The batches, or this process's part of each: only they are shared, not what else a watcher or method looks at."""
-    part, source = _together.get(), iter(batches)
+def parts(batches: Iterable[Any], part: Part) -> Iterator[Any]:
+    """This process's part of each batch: only they are shared, not what else a watcher or method looks at."""
+    source = iter(batches)
     while True:
-        with one_part(part or WHOLE):
+        with one_part(part):
             batch = next(source, None)
         if batch is None:
             return
@@ -50,8 +50,6 @@ def parts(batches: Iterable[Any]) -> Iterator[Any]:
 
 def average(optimizer: torch.optim.Optimizer, batch: tuple[Any, ...]) -> None:
     """Replace each gradient by its mean over the samples of all parts of the batch, in one message."""
-    if not _together.get():
-        return
     parameters = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
     n = next((len(each) for each in batch if isinstance(each, Tensor) and each.ndim), 1)
     flat = [(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1).float() * n for p in parameters]
@@ -77,9 +75,9 @@ def joined(device: torch.device) -> Iterator[bool]:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    token = _together.set(part)
+    token = together.set(part)
     try:
         yield part.number == 0
     finally:
-        _together.reset(token)
+        together.reset(token)
         dist.destroy_process_group()

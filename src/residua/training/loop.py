@@ -63,7 +63,7 @@ Loss = Callable[..., Tensor]
 
 
 class BatchSource(Protocol):
-    """Batches that `descend` passes over once an epoch; `Split.batches(...)` is one."""
+    """Batches that `descend` passes over once an epoch; they may stop before their announced end. `Split.batches(...)` is one."""
 
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Any]: ...
@@ -226,32 +226,31 @@ def descend(
     _prepare(model, batches, epochs)
     course = schedule if callable(schedule) else partial(rate, schedule, warmup=warmup, epochs=epochs)
     base_rates = [group["lr"] for group in optimizer.param_groups]
-    device, steps = next(model.parameters()).device, len(batches)
+    device, steps, together = next(model.parameters()).device, len(batches), distributed.together.get()
     scaler = torch.amp.GradScaler(device.type, enabled=resolve_precision(precision, device) is torch.float16)
     history = keep.restore(model, optimizer, scaler) if keep else []
-    distributed.agree(model.state_dict())
+    if together:
+        distributed.agree(model.state_dict())
     for epoch in range(len(history) + 1, epochs + 1):
         keep_frozen(model.train())
         if at_epoch:
             at_epoch(epoch)
-        total = torch.zeros((), device=device)
-        step, read_at, mean = 0, 0, math.nan
-        for step, batch in enumerate(distributed.parts(batches), start=1):
-            factor = course(epoch - 1 + (step - 1) / steps)
-            _set_rates(optimizer, [base * factor for base in base_rates])
+        total, step, read_at, mean = torch.zeros((), device=device), 0, 0, math.nan
+        for step, batch in enumerate(distributed.parts(batches, together) if together else batches, start=1):
+            _set_rates(optimizer, base_rates, course(epoch - 1 + (step - 1) / steps))
             total += _step(model, batch, loss, optimizer, scaler, clip, precision)
             if after_step:
                 after_step()
             if reads_loss(device, step) or step == steps:
                 mean, read_at = _finite(float(total) / step, epoch, step, max(base_rates)), step
-                _tell(Tick(model, epoch, epochs, step, steps, mean, base_rates[0] * factor))
-        if step > read_at:  # the source stopped before its announced end
-            mean = _finite(float(total) / step, epoch, step, max(base_rates))
-        history.append(mean)
-        distributed.agree(dict(model.named_buffers()))  # each has BatchNorm's statistics of its own parts
+                if _watchers.get():
+                    _tell(Tick(model, epoch, epochs, step, steps, mean, optimizer.param_groups[0]["lr"]))
+        history.append(mean if step == read_at else _finite(float(total) / step, epoch, step, max(base_rates)))
+        if together:
+            distributed.agree(dict(model.named_buffers()))  # each has BatchNorm's statistics of its own parts
         if keep and distributed.leads():
             keep.keep(model, optimizer, history, scaler, end=epoch == epochs)
-    _set_rates(optimizer, base_rates)
+    _set_rates(optimizer, base_rates, 1.0)
     model.eval()
     return history
 
@@ -268,9 +267,9 @@ def _prepare(model: nn.Module, batches: BatchSource, epochs: int) -> None:
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
-def _set_rates(optimizer: torch.optim.Optimizer, rates: list[float]) -> None:
-    for group, value in zip(optimizer.param_groups, rates, strict=True):
-        group["lr"] = value
+def _set_rates(optimizer: torch.optim.Optimizer, base_rates: list[float], factor: float) -> None:
+    for group, base in zip(optimizer.param_groups, base_rates, strict=True):
+        group["lr"] = base * factor
 
 
 def _step(
@@ -286,29 +285,23 @@ def _step(
     optimizer.zero_grad(set_to_none=True)
     device = next(model.parameters()).device
     total = torch.zeros((), device=device)
+    many = min(_pieces.get(), len(batch[0])) if loss is cross_entropy else 1
+    pieces = [batch] if many == 1 else list(zip(*(each.tensor_split(many) for each in batch), strict=True))
     with safe_kernels(model), exact_float32(resolve_precision(precision, device), device):
-        for piece, weight in _in_pieces(batch, loss):
+        for piece in pieces:
+            weight = 1.0 if len(pieces) == 1 else len(piece[0]) / len(batch[0])
             with autocast(precision, device):
                 value = loss(model, *piece)
             scaler.scale(value if weight == 1 else weight * value).backward()
             total += weight * value.detach()
-    distributed.average(optimizer, batch)
+    if distributed.together.get():
+        distributed.average(optimizer, batch)
     if clip is not None:
         scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], clip)
     scaler.step(optimizer)
     scaler.update()
     return total
-
-
-def _in_pieces(batch: tuple[Any, ...], loss: Loss) -> Iterator[tuple[tuple[Any, ...], float]]:
-    """The pieces of a batch, each with its fraction of the samples; see `accumulating`."""
-    pieces = min(_pieces.get(), len(batch[0])) if loss is cross_entropy else 1
-    if pieces == 1:
-        yield batch, 1.0
-        return
-    for piece in zip(*(each.tensor_split(pieces) for each in batch), strict=True):
-        yield piece, len(piece[0]) / len(batch[0])
 
 
 def reads_loss(device: torch.device, step: int) -> bool:
@@ -326,11 +319,8 @@ def _finite(mean: float, epoch: int, step: int, lr: float) -> float:
 
 
 def _tell(tick: Tick) -> None:
-    watchers = _watchers.get()
-    if not watchers:
-        return
     state = torch.get_rng_state()
-    for watcher in watchers:
+    for watcher in _watchers.get():
         watcher(tick)
     torch.set_rng_state(state)
     keep_frozen(tick.model.train())

@@ -140,15 +140,11 @@ KeepStatistics = Annotated[bool, Choice("Every BatchNorm normalises by Original'
 
 @dataclass(frozen=True)
 class Described:
-    """A field: its type without notes, and its note."""
+    """A field: its type without notes, its note, and the values of a Literal; none for any other type."""
 
     type: Any
     setting: Setting
-
-    @property
-    def choices(self) -> tuple[Any, ...]:
-        """The values of a Literal; empty for any other type."""
-        return get_args(self.type) if get_origin(self.type) is Literal else ()
+    choices: tuple[Any, ...]
 
     @property
     def whole(self) -> bool:
@@ -168,7 +164,8 @@ def described(kind: Any) -> dict[str, Described]:
         hint = hints.get(field.name, type(field.default))
         plain, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
         settings = (note for note in notes if isinstance(note, Setting))
-        found[field.name] = Described(plain, next(settings, Setting()))
+        choices = get_args(plain) if get_origin(plain) is Literal else ()
+        found[field.name] = Described(plain, next(settings, Setting()), choices)
     return found
 
 
