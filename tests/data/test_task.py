@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -89,6 +91,14 @@ def test_a_class_without_images_is_refused():
     sparse = rs.data.arrays(images, labels, images, labels, classes=6)
     with pytest.raises(rs.InputError, match="no image of it"):
         rs.forget_classes(sparse, 5)
+
+
+def test_a_forget_set_of_other_images_has_no_manifest():
+    """Positions in one data set would be taken for positions in the other."""
+    other = rs.data.arrays(*make_arrays(60, seed=2), *make_arrays(20, seed=3), name="others")
+    mixed = dataclasses.replace(rs.forget_classes(DATA, 1), forget=rs.forget_classes(other, 1).forget)
+    with pytest.raises(rs.InputError, match="of different images; take both from one data set"):
+        mixed.manifest()
 
 
 def test_planted_duplicates_are_found_on_each_pair_of_sides():

@@ -495,8 +495,8 @@ def best_choices(record: Record, method: Unlearner, number: int) -> list[dict[st
         raise InputError(f"every choice of {record.name} diverged; search {method.label} again with lower rates")
     best = [trial.fields for trial in sorted(known, key=_order)[:number]]
     for name in names:
-        if not all(notes[name].allows(fields[name]) for fields in best):
-            raise InputError(f"{record.name} has a field {name} that is not {notes[name].expectation()}; search again")
+        if refused := list(filter(None, (notes[name].refusal(fields[name]) for fields in best))):
+            raise InputError(f"{record.name} has a field {name} that is not {refused[0]}; search again")
     return best
 
 

@@ -38,19 +38,21 @@ class Setting:
     tune: tuple[float, float] | None = None
     stronger: Way = ""
 
-    def expectation(self) -> str:
-        """The bounds in words; empty where there are none."""
+    def refusal(self, value: float) -> str:
+        """The bounds in words, if the value is outside of them; else nothing."""
         if self.least > -math.inf and self.most < math.inf:
-            return f"{self.least:g} to {self.most:g}"
-        lower = f"{self.least:g} or more" if self.least > -math.inf else ""
-        lower = f"above {self.above:g}" if self.above > -math.inf else lower
-        upper = f"up to {self.most:g}" if self.most < math.inf else ""
-        upper = f"below {self.below:g}" if self.below < math.inf else upper
-        return " and ".join(filter(None, (lower, upper)))
-
-    def allows(self, value: float) -> bool:
+            bounds = f"{self.least:g} to {self.most:g}"
+        else:
+            lower = f"{self.least:g} or more" if self.least > -math.inf else ""
+            lower = f"above {self.above:g}" if self.above > -math.inf else lower
+            upper = f"up to {self.most:g}" if self.most < math.inf else ""
+            upper = f"below {self.below:g}" if self.below < math.inf else upper
+            bounds = " and ".join(filter(None, (lower, upper)))
+        if not bounds:  # the value need not be a number
+            return ""
         inside = self.least <= value <= self.most
-        return inside and not (value <= self.above > -math.inf) and not (value >= self.below < math.inf)
+        inside = inside and not (value <= self.above > -math.inf) and not (value >= self.below < math.inf)
+        return "" if inside else bounds
 
 
 @dataclass(frozen=True)
@@ -179,9 +181,8 @@ class Checked:
             if field.choices and value not in field.choices:
                 choices = _listed([str(choice) for choice in field.choices])
                 raise InputError(f"{name} {value!r} is unknown; choose {choices}")
-            bounded = field.setting.expectation()
-            if bounded and value is not None and not field.setting.allows(value):
-                raise InputError(f"{name} is {value}, expected {bounded}")
+            if value is not None and (bounds := field.setting.refusal(value)):
+                raise InputError(f"{name} is {value}, expected {bounds}")
 
 
 def directions(method: object) -> dict[str, Way]:
