@@ -1,4 +1,4 @@
-"""What an audit with three references costs on the embedded data, and what each further model of an `Auditor` adds.
+"""The cost of an audit with three references on the embedded data, and of each further model of an `Auditor`.
 
     python benchmarks/auditor.py
 

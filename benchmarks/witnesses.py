@@ -1,4 +1,4 @@
-"""What the witnesses without a vote read: the AUC of a model's own log-odds, offline LiRA and offline RMIA.
+"""Readings of the witnesses without a vote: the AUC of a model's own log-odds, offline LiRA and offline RMIA.
 
     residua controls --references 5 --seeds 3 --method "Further Retrain" --method FT --method HD --method COLA \
         --method EU-10 --method CF-10 --out controls/

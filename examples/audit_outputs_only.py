@@ -13,7 +13,7 @@ CLASSES, FORGOTTEN = 5, 2
 
 
 def answers(labels: np.ndarray, *, knows_forgotten: bool, seed: int) -> np.ndarray:
-    """What an owner would save: logits, here of a model that is right about nine times in ten."""
+    """An owner's file: logits, here of a model that is right about nine times in ten."""
     random = np.random.default_rng(seed)
     logits = random.normal(0, 1, (len(labels), CLASSES)) + 4 * np.eye(CLASSES)[labels]
     if not knows_forgotten:

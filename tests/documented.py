@@ -95,7 +95,7 @@ def name_of(words: list[str]) -> str:
 
 
 def parse(words: list[str]) -> None:
-    """What the program's own parser makes of a command line: an error if an option or a value is not one."""
+    """The verdict of the program's own parser on a command line: an error if an option or a value is not one."""
     with plugins.using([]):
         assert words[1] in COMMANDS, f"residua has no command {words[1]}"
         command, rest = loaded(words[1], words[2:]), words[2:]

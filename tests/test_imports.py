@@ -95,7 +95,7 @@ def _may_know(parts: list[str], name: list[str]) -> bool:
 
 
 def faults(path: str, source: str) -> list[str]:
-    """What is wrong with the file at `path`, given relative to the package."""
+    """Faults of the file at `path`, given relative to the package."""
     parts = path.removesuffix(".py").split("/")
     own = parts[0]
     tree = ast.parse(source)
@@ -142,7 +142,7 @@ def test_the_list_of_packages_is_the_list_of_directories():
 
 
 def exported(package: Path) -> dict[str, object]:
-    """What a package's own `__all__` names."""
+    """Names in a package's own `__all__`."""
     module = importlib.import_module(".".join(("residua", *package.relative_to(SOURCE).parts)))
     return {name: getattr(module, name) for name in getattr(module, "__all__", ())}
 

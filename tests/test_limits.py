@@ -1,4 +1,4 @@
-"""What a file may cost, and how the limits are raised."""
+"""The cost that a file may have, and how the limits are raised."""
 
 from __future__ import annotations
 

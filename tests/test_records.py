@@ -1,4 +1,4 @@
-"""What README and docs claim is in the committed records, and still follows from them."""
+"""Claims of README and docs: they are in the committed records, and still follow from them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ SINCE = {"schedule": "constant", "clip": None, "labels": "other", "normalise": T
 
 
 def then(label: str, now: dict) -> dict:
-    """What today's fields must be, where a record has none, for the recipe to be the one that was run."""
+    """Today's fields, where a record has none, as they must be for the recipe to be the one that was run."""
     fields = {name: SINCE[name] for name in SINCE.keys() & now.keys()}
     if "lowest_lr" in now:
         fields["lowest_lr"] = now["lowest_lr"]  # only cosines fall to it
@@ -101,7 +101,7 @@ def then(label: str, now: dict) -> dict:
 
 @pytest.mark.parametrize(("folder", "scale"), [("methods-class", "tiny"), ("methods-random", "tiny")])
 def test_every_recipe_was_run_as_it_stands(folder, scale):
-    """Who changes a recipe makes its records anew."""
+    """A recipe that is changed needs new records."""
     task = records(folder)[0].setting.task
     recipes = unlearning(scale, task.scenario, task.dataset, "resnet18")
     assert {record.method.label for record in records(folder)} >= recipes.keys() - {"Retrain", *SINCE_METHODS}

@@ -1,4 +1,4 @@
-"""How far arrays are apart: in the mean of their entries, not in single ones."""
+"""The distance of arrays: in the mean of their entries, not in single ones."""
 
 from __future__ import annotations
 

@@ -365,7 +365,7 @@ def test_a_split_that_the_unlearned_file_lacks_must_fit_too():
 
 @pytest.mark.parametrize(("classes", "forgotten"), [(2, 30), (3, 60)])
 def test_features_say_how_many_were_to_be_forgotten_and_nothing_of_outputs(classes, forgotten):
-    """Those with the label 1; all of them where labels are classes."""
+    """Samples with the label 1; all of them where labels are classes."""
     labels = torch.arange(60) % classes
     z = torch.randn(60, 2, generator=torch.Generator().manual_seed(0)) + labels[:, None]
     held = rs.SavedFeatures({5: z}, labels)

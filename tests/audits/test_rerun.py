@@ -214,7 +214,7 @@ def test_settings_that_no_measure_can_have_are_refused(audited, models, slanted,
 
 
 def test_features_that_an_audit_left_out_are_noticed(tmp_path):
-    """What was saved tells more than the audit, whose records were made as if it did not."""
+    """The saved file tells more than the audit, whose records were made as if it did not."""
     random = np.random.default_rng(0)
     arrays = {f"{split}_logits": random.normal(size=(40, 4)) for split in ("forget", "retain", "test")}
     arrays |= {f"{split}_labels": np.arange(40) % 4 for split in ("forget", "retain", "test")}

@@ -1,4 +1,4 @@
-"""How `verify` names a number or text that does not follow."""
+"""Words of `verify` for a number or text that does not follow."""
 
 from __future__ import annotations
 

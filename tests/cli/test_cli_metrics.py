@@ -214,7 +214,7 @@ def test_equal_names_and_equal_models(run, folder, against):
 
 @dataclass(frozen=True)
 class Brightness:
-    """How bright the forget set is: a measure from elsewhere."""
+    """Brightness of the forget set: a measure from elsewhere."""
 
     label = "brightness"
 

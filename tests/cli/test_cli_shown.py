@@ -1,4 +1,4 @@
-"""What models are shown stands in every record, and a rerun or a comparison that shows something else is refused."""
+"""The images that models are shown: they stand in every record, and a rerun or a comparison that shows something else is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is printed is text, whatever files have put into it."""
+"""Printed lines are text, whatever files have put into them."""
 
 from __future__ import annotations
 

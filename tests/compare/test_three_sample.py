@@ -18,7 +18,7 @@ def rows(mean: float, n: int, random: np.random.Generator, common: np.ndarray | 
 
 
 def share_of_calls(u: float, r: float, o: float, *, n: int, repeats: int, shared: float = 0.0):
-    """How often the test says closer to the reference, and closer to Original, at LEVEL."""
+    """Rates at which the test says closer to the reference, and closer to Original, at LEVEL."""
     found = []
     for seed in range(repeats):
         random = np.random.default_rng(seed)

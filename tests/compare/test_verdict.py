@@ -32,7 +32,7 @@ def found_idi(low: float | None, high: float = 0.0) -> IDI:
 
 
 def seen(low: float | None, high: float = 0.0, margin: float = 0.5, **parts: Part) -> Inside:
-    """What one reference shows."""
+    """The findings with one reference."""
     return Inside(found_idi(low, high), 1, margin, (high - (low or 0.0)) / 2, parts=parts)
 
 

@@ -94,7 +94,7 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 def _changed(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
-    """What an operation is given or gives, with every tensor of this kind changed."""
+    """Arguments or results of an operation, with every tensor of this kind changed."""
     if isinstance(value, kind):
         return change(value)
     if isinstance(value, list | tuple):

@@ -405,7 +405,7 @@ study = Study(
 
 
 def test_a_study_with_workers_computes_on_the_gpu(cuda, folder, monkeypatch, as_if_in_processes):
-    """What goes to workers and back is pickled, which a tensor on a GPU refuses."""
+    """Messages to workers and back are pickled, which a tensor on a GPU refuses."""
     monkeypatch.chdir(folder)
     (folder / "mine.py").write_text(STUDY)
     assert run("study", "run", "mine.py", "--jobs", "2", "--out", "study") == 0

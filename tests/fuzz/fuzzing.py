@@ -12,7 +12,7 @@ from targets import TARGETS
 
 @dataclass(frozen=True)
 class Result:
-    """What became of an input: `read`, `refused`, or a finding in words."""
+    """The fate of an input: `read`, `refused`, or a finding in words."""
 
     outcome: str
     seconds: float

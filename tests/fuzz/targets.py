@@ -524,7 +524,7 @@ def text_hash(body: object) -> str:
 
 @cache
 def sound_study() -> Files:
-    """What `study table` and `study status` read of a study's folder; cells that are damaged are set aside elsewhere."""
+    """The files that `study table` and `study status` read of a study's folder; cells that are damaged are set aside elsewhere."""
     random = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         for label in ("Original", "Retrain", "HD"):

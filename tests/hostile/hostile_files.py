@@ -187,7 +187,7 @@ def tar_bomb(folder: Path) -> Command:
 
 
 def tar_of_something_else(folder: Path) -> Command:
-    """What is not asked for has to be unpacked too, to get past it."""
+    """Members that are not asked for have to be unpacked too, to get past them."""
     with tarfile.open(folder / "cifar-10-binary.tar.gz", "w:gz") as tar:
         member = tarfile.TarInfo("else")
         member.size = 300 << 20

@@ -33,7 +33,7 @@ PATIENCE = 120.0
 
 @dataclass(frozen=True)
 class Run:
-    """How a run ended: exit code (negative: the signal), cost, text, and temporary files that it left."""
+    """The end of a run: exit code (negative: the signal), cost, text, and temporary files that it left."""
 
     code: int
     seconds: float  # of processor time: the clock's depend on what else the machine does

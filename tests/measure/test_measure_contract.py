@@ -1,4 +1,4 @@
-"""What every measure promises; a new one is tested here as soon as MEASURES names it."""
+"""Promises of every measure; a new one is tested here as soon as MEASURES names it."""
 
 from __future__ import annotations
 

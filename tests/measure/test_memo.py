@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 @pytest.fixture
 def runs(monkeypatch) -> list[int]:
-    """How often a forward pass over a split was made, as the length of a list."""
+    """Forward passes over a split, counted as the length of a list."""
     made: list[int] = []
     real = outputs._run
     monkeypatch.setattr(outputs, "_run", lambda *words: made.append(1) or real(*words))

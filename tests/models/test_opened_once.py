@@ -30,7 +30,7 @@ sys.addaudithook(count)
 
 @pytest.fixture
 def opened(monkeypatch) -> Counter[str]:
-    """How often each file of a model is opened, also by safetensors, which Python does not see."""
+    """The number of times that each file of a model is opened, also by safetensors, which Python does not see."""
     other = safetensors.safe_open
 
     def safe_open(path, *more, **options):

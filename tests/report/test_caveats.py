@@ -1,4 +1,4 @@
-"""What the first line names of references, of Original and of the make of all of them, from readings that were made up."""
+"""Caveats of the first line on references, on Original and on the make of all of them, from readings that were made up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pages show of known methods is what the paper prints."""
+"""Known methods on pages: their values are what the paper prints."""
 
 from __future__ import annotations
 

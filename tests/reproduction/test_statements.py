@@ -1,4 +1,4 @@
-"""What the paper concludes is asked of records, and answered by what they say."""
+"""The paper's conclusions, asked of records and answered by what they say."""
 
 from __future__ import annotations
 

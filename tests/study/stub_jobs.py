@@ -1,4 +1,4 @@
-"""What stub jobs do. Workers find these by name; without PyTorch they start in a tenth of a second."""
+"""Stub jobs. Workers find these by name; without PyTorch they start in a tenth of a second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What shadow models cost: probes that are stopped in time, and arithmetic on what is missing."""
+"""The cost of shadow models: probes that are stopped in time, and arithmetic on what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study survives: killed runs and workers, full and read-only disks, and company on the same store."""
+"""Faults that a study survives: killed runs and workers, full and read-only disks, and company on the same store."""
 
 from __future__ import annotations
 

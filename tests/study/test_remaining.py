@@ -1,4 +1,4 @@
-"""How long a study still takes, by what its cells have taken so far."""
+"""The time that a study still takes, by what its cells have taken so far."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def test_a_picture_that_the_data_hold_twice_is_never_asked_about(shadows):
 
 
 def missing(shadows: Shadows, cells, out) -> int:
-    """How many of the cells would be computed."""
+    """The number of cells that would be computed."""
     run = Run(cells, Store(out), Context({}, "cpu", shadows))
     run.look()
     return len(cells) - len(run.results)

@@ -125,7 +125,7 @@ def test_the_rate_rises_then_stays_or_falls(schedule, progress, warmup, expected
 
 
 def test_restarts_fall_over_one_two_four_and_eight_epochs_and_change_once_an_epoch():
-    """What PyTorch's scheduler gives with a first cycle of one epoch, each next one twice as long."""
+    """The rates of PyTorch's scheduler with a first cycle of one epoch, each next one twice as long."""
     weight = nn.Parameter(torch.zeros(()))
     optimizer = torch.optim.SGD([weight], lr=0.1)
     theirs = torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=1, T_mult=2, eta_min=0.005)

@@ -1,4 +1,4 @@
-"""What every way to unlearn promises; a new one is tested here as soon as METHODS names it."""
+"""Promises of every way to unlearn; a new one is tested here as soon as METHODS names it."""
 
 from __future__ import annotations
 

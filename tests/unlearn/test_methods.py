@@ -1,4 +1,4 @@
-"""What each way to unlearn promises in particular."""
+"""Promises of each way to unlearn in particular."""
 
 from __future__ import annotations
 
@@ -297,7 +297,7 @@ def apart(model, teacher, split) -> float:
 
 
 def gradients(model, split) -> tuple[torch.Tensor, ...]:
-    """Those of the mean loss of the whole split."""
+    """Gradients of the mean loss of the whole split."""
     ((x, y),) = split.batches(len(split))
     return torch.autograd.grad(F.cross_entropy(model(x), y), list(model.parameters()))
 
@@ -318,7 +318,7 @@ def drawn(monkeypatch) -> list[list[int]]:
 
 
 def of_forget(passes: list[list[int]], task) -> list[list[int]]:
-    """Those passes that were over the forget set."""
+    """Passes that were over the forget set."""
     return [one for one in passes if set(one) & set(task.forget.index.tolist())]
 
 

@@ -1,4 +1,4 @@
-"""What methods have from their public code: schedules, clipping, penalties, bounds."""
+"""Parts that methods have from their public code: schedules, clipping, penalties, bounds."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def made(method, model, task) -> rs.Classifier:
 
 @pytest.fixture(scope="module")
 def results(planted, task) -> dict[str, rs.Classifier]:
-    """What each method makes of the planted model, filled by the first test that asks."""
+    """Each method's result on the planted model, filled by the first test that asks."""
     return Results(planted, task)
 
 

@@ -20,7 +20,7 @@ def layer(inputs: int, outputs: int) -> nn.Sequential:
 
 
 class Chain(nn.Module):
-    """What people write: the batch size at the top, functional dropout and flattening at the bottom."""
+    """Networks as people write them: the batch size at the top, functional dropout and flattening at the bottom."""
 
     def __init__(self) -> None:
         super().__init__()

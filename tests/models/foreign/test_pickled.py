@@ -135,7 +135,7 @@ def test_numbers_outside_of_their_folder_are_nobodys(tmp_path):
 
 
 class Made:
-    """What a pickle calls, with which arguments, and what it changes afterwards."""
+    """The calls of a pickle, their arguments, and the changes that follow."""
 
     def __init__(self, *steps: object) -> None:
         self.steps = steps
