@@ -21,7 +21,7 @@ import numpy as np
 
 from residua.compare import Rules, chance, offline_attacks, readings_of
 from residua.compare.agreement import PRIOR_WITNESS
-from residua.compare.likelihood_ratio import auc_interval
+from residua.compare.metric_values import auc_interval
 from residua.readings import Z95, Reading
 from residua.record import Record
 from residua.report.table import Table

@@ -36,10 +36,6 @@ class Reading:
     def __init_subclass__(cls) -> None:
         Reading.kinds[cls.kind] = cls
 
-    def metrics(self) -> dict[str, float]:
-        """The values under the names that tables and `residua explain` have for them."""
-        return dict(self.values)
-
 
 @dataclass(frozen=True)
 class Curve(Reading):
@@ -52,9 +48,6 @@ class Curve(Reading):
     """
 
     kind: ClassVar[str] = "curve"
-
-    def metrics(self) -> dict[str, float]:
-        return {f"MI.{block}": value for block, value in self.information.items()}
 
     @property
     def blocks(self) -> list[int]:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from residua.compare import metrics
-from residua.compare.likelihood_ratio import auc_interval
-from residua.compare.metric_values import above_chance
+from residua.compare.metric_values import above_chance, auc_interval
 from residua.readings import Reading
 
 

@@ -29,8 +29,7 @@ from residua.compare import (
 )
 from residua.compare.accuracies import standard_error
 from residua.compare.information import idi_value, ranks, spearman
-from residua.compare.likelihood_ratio import auc, auc_interval, offline_attacks
-from residua.compare.metric_values import above_chance
+from residua.compare.metric_values import above_chance, auc, auc_interval, offline_attacks
 from residua.compare.references import MOVED, POSITIVE, UNSEEN
 from residua.compare.three_samples import _distances, _square_width
 from residua.compare.verdicts import forget_accuracy_side

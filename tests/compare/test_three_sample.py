@@ -7,7 +7,6 @@ import pytest
 
 import residua as rs
 from residua.compare import aggregated_three_sample, three_sample, three_samples
-from residua.compare.three_samples import _below
 
 LEVEL = 0.05
 
@@ -168,11 +167,14 @@ def test_many_samples_are_thinned():
     assert found.closer_to(LEVEL) == "reference"
 
 
-def test_the_normal_distribution_is_scipys():
+@pytest.mark.parametrize("mean", [0.05, 0.3, 2.0])
+def test_both_p_values_are_the_normal_distributions_at_the_difference_in_standard_errors(mean):
     from scipy.stats import norm
 
-    for z in (-8, -1.6449, 0, 0.3, 5):
-        assert _below(z) == pytest.approx(norm.cdf(z), rel=1e-12)
+    random = np.random.default_rng(4)
+    found = three_sample(*(rows(each, 100, random) for each in (0, 0, mean)))
+    z = found.difference / found.error
+    assert (found.p_reference, found.p_original) == pytest.approx((norm.cdf(z), norm.sf(z)), rel=1e-9)
 
 
 @pytest.mark.parametrize(

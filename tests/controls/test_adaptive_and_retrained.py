@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import residua as rs
-from residua.compare.likelihood_ratio import auc
+from residua.compare.metric_values import auc
 from residua.controls.adaptive import Adaptive
 from residua.controls.retrained import BadReference, otherwise
 from residua.measure import Accuracy, Structure

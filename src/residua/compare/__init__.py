@@ -6,10 +6,9 @@ from residua.compare.accuracies import ain, aus, average_gap, class_changes, gua
 from residua.compare.agreement import Caveat, Likeness, Witness, likeness, odd_references, structure_caveats, witness
 from residua.compare.divergence import cka, divergences, jsd, jsd_paper, linear_cka, weight_distance, zrf, zrf_paper
 from residua.compare.information import IDI, Excess, check_comparable, excess, idi, order
-from residua.compare.likelihood_ratio import Observations, likelihood_ratios, observations, offline_attacks, ulira
-from residua.compare.metric_values import curve_in, curve_of, metrics, readings_of
+from residua.compare.likelihood_ratio import Observations, klom, likelihood_ratios, observations, ulira
+from residua.compare.metric_values import curve_in, curve_of, metrics, offline_attacks, readings_of
 from residua.compare.references import Chance, Inside, Part, chance, inside, mean_curve
-from residua.compare.rivals import klom
 from residua.compare.three_samples import ThreeSample, aggregated_three_sample, three_sample
 from residua.compare.verdicts import Findings, Loss, Rules, Verdict, accuracy_loss, verdict
 

@@ -1,16 +1,16 @@
-"""U-LiRA: can examples that were trained on and unlearned be distinguished from examples that were never seen?"""
+"""Attacks over many models: U-LiRA, which asks for what was unlearned among what was never seen, and KLoM."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
 
+from residua.compare.metric_values import auc_interval
 from residua.errors import InputError
-from residua.readings import Z95, Reading
+from residua.readings import Reading
 
 Variance = Literal["example", "shared"]
 LOW = {"TPR@1e-2": 0.01, "TPR@1e-3": 0.001}
@@ -169,40 +169,32 @@ def _why_not(observed: Observations, truth: np.ndarray) -> str:
     return ""
 
 
-def offline_attacks(unlearned: Reading, references: Sequence[Reading]) -> Reading:
-    """Offline LiRA and RMIA of forgotten against unseen images of the same classes, from readings of `measure.LogOdds`.
+# Bins of KLoM's histograms, the least probability of a bin, and the fewest models on either side.
+BINS, RAREST, FEWEST = 20, 1e-5, 20
+CLIP = 100.0
 
-    LiRA's score is the log-odds minus the references' mean, with one variance for all images; RMIA's the probability of
-    the true class over the references' mean. 0.5 is chance. Neither has a vote.
+
+def klom(unlearned: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """KL divergence of margins (Georgiev et al. 2024) of each sample, in nats.
+
+    Of every sample, histograms of its log-odds under many unlearned and many retrained models, on common bins.
+
+    Args:
+        unlearned: Log-odds (models, samples) of models that were trained and unlearned.
+        reference: Those of retrained models, for the same samples.
     """
-    from scipy.special import expit
-
-    scores: dict[str, list[np.ndarray]] = {"offline_LiRA": [], "offline_RMIA": []}
-    for name in ("forget", "unseen"):
-        own, theirs = unlearned.arrays[name], np.stack([each.arrays[name] for each in references])
-        scores["offline_LiRA"].append(own - theirs.mean(axis=0))
-        # log p = log-odds - log(1 + odds)
-        # Differs from the paper: RMIA's offline mean is ((1 + a) p + 1 - a) / 2 with an a that is tuned on data; here it is p.
-        scores["offline_RMIA"].append(-np.logaddexp(0, -own) - np.log(expit(theirs).mean(axis=0) + 1e-30))
-    if any(not len(each) for each in scores["offline_LiRA"]):
-        return Reading({}, notes=dict.fromkeys(scores, "there is no unseen image of the forgotten classes"))
-    values: dict[str, float] = {}
-    for name, (members, others) in scores.items():
-        values[name] = auc(members, others)
-        values[f"{name}.low"], values[f"{name}.high"] = auc_interval(values[name], len(members), len(others))
-    return Reading(values)
-
-
-def auc(ones: np.ndarray, others: np.ndarray) -> float:
-    """The fraction of pairs in which the first is larger; ties count half."""
-    order = np.sort(others)
-    below = np.searchsorted(order, ones, "left") + np.searchsorted(order, ones, "right")
-    return float(below.mean() / (2 * len(others)))
-
-
-def auc_interval(auc: float, positives: int, negatives: int) -> tuple[float, float]:
-    """95 % interval of an AUC (Hanley and McNeil), from the number of scores on either side."""
-    q1, q2 = auc / (2 - auc), 2 * auc**2 / (1 + auc)
-    spread = auc * (1 - auc) + (positives - 1) * (q1 - auc**2) + (negatives - 1) * (q2 - auc**2)
-    half = Z95 * math.sqrt(max(spread, 1e-12) / (positives * negatives))
-    return max(auc - half, 0.0), min(auc + half, 1.0)
+    u, r = (np.clip(np.asarray(each, np.float64), -CLIP, CLIP) for each in (unlearned, reference))
+    if u.ndim != 2 or r.ndim != 2 or u.shape[1] != r.shape[1]:
+        raise InputError(f"log-odds of {u.shape} and {r.shape} cannot be compared; give (models, samples)")
+    if min(len(u), len(r)) < FEWEST:
+        raise InputError(
+            f"KLoM compares distributions over models, and {min(len(u), len(r))} are too few; give {FEWEST} or more"
+        )
+    found = []
+    for mine, theirs in zip(u.T, r.T, strict=True):
+        low, high = min(mine.min(), theirs.min()), max(mine.max(), theirs.max())
+        edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
+        p, q = (np.histogram(each, edges)[0] / len(each) for each in (mine, theirs))
+        some = p > 0
+        found.append(float((p[some] * np.log(p[some] / np.maximum(q[some], RAREST))).sum()))
+    return np.array(found)

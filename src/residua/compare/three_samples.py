@@ -70,19 +70,15 @@ def three_sample(unlearned: np.ndarray, reference: np.ndarray, original: np.ndar
     of_each = _of_each(u, r, o, gamma)
     difference = float(of_each.mean())
     error = float(np.linalg.norm(_deviations(of_each)))
-    same = (_mean_off_diagonal(_kernel(rows, rows, gamma)) for rows in (u, r))
-    to_reference = sum(same) - 2 * _mean_off_diagonal(_kernel(u, r, gamma))
+    # The kernel's mean over different samples, within the two models and between them.
+    grams = (_kernel(u, u, gamma), _kernel(r, r, gamma), _kernel(u, r, gamma))
+    own, theirs, cross = (float((gram.sum() - np.trace(gram)) / (len(u) * (len(u) - 1))) for gram in grams)
+    to_reference = own + theirs - 2 * cross
     z = difference / error if error > 1e-12 else math.copysign(math.inf, difference)
     if abs(difference) < 1e-12:
         z = 0.0
-    return ThreeSample(
-        to_reference=to_reference,
-        to_original=to_reference - difference,
-        error=error,
-        p_reference=_below(z),
-        p_original=_below(-z),
-        n=len(u),
-    )
+    p_reference, p_original = (math.erfc(side / math.sqrt(2)) / 2 for side in (-z, z))
+    return ThreeSample(to_reference, to_reference - difference, error, p_reference, p_original, n=len(u))
 
 
 def aggregated_three_sample(unlearned: np.ndarray, reference: np.ndarray, original: np.ndarray) -> float:
@@ -163,13 +159,3 @@ def _square_width(squares: np.ndarray) -> float:
 
 def _kernel(x: np.ndarray, y: np.ndarray, gamma: float) -> np.ndarray:
     return np.exp(-gamma * _squares(x, y))
-
-
-def _mean_off_diagonal(gram: np.ndarray) -> float:
-    n = len(gram)
-    return float((gram.sum() - np.trace(gram)) / (n * (n - 1)))
-
-
-def _below(z: float) -> float:
-    """The standard normal's mass below z."""
-    return math.erfc(-z / math.sqrt(2)) / 2

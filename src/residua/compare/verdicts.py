@@ -205,7 +205,10 @@ def verdict(
     keeps: Keeps | None = None
     if loss is not None and not loss.low <= rules.utility <= loss.high:
         keeps = "lost" if loss.low > rules.utility else "kept"
-    found = Findings(_says(side, likeness), known, keeps)
+    says: Says | None = side
+    if likeness is not None and (likeness.answers or side != "original"):
+        says = "answers" if likeness.answers else "like" if likeness.like else "unlike"
+    found = Findings(says, known, keeps)
     word = _word(found, side)
     idle = tuple(each for each in witnesses if inside and not each.assessed(inside.tolerance))
     evidence = _Evidence(
@@ -225,14 +228,6 @@ def _word(found: Findings, side: Side | None) -> Word:
     if found.knows == "less":
         return "OVER_UNLEARNED"
     return "FORGOTTEN" if found == Findings("like", "within", "kept") else "UNDETERMINED"
-
-
-def _says(side: Side | None, likeness: Likeness | None) -> Says | None:
-    if likeness is not None and likeness.answers:
-        return "answers"
-    if side == "original" or likeness is None:
-        return side
-    return "like" if likeness.like else "unlike"
 
 
 def accuracy_loss(before: float, after: float, n: int) -> Loss:
@@ -284,7 +279,22 @@ def against_random(idi: IDI) -> Inside:
 
 def _three_lines(word: Word, evidence: _Evidence, remedies: tuple[str, ...]) -> str:
     """Three lines that somebody who is not an engineer can read."""
-    sure = [_margin(evidence), _outputs(evidence), _attacks(evidence), _loss(evidence.loss, evidence)]
+    attacks, loss = [], "test accuracy: not assessed"
+    for each in evidence.contradicted:
+        kind, _, block = each.name.partition(".")
+        attack = f"a {kind} of block {block}" if block else f"an attack by {kind}"
+        regained = f"{each.value:.2f} of what it regains from Original ({each.low:.2f} to {each.high:.2f})"
+        attacks.append(f"{attack} regains {regained}")
+    if evidence.idle:
+        idle = ", ".join(f"{each.name} (half-width {each.half:.2f})" for each in evidence.idle)
+        attacks.append(f"not assessed for want of power: {idle}")
+    if evidence.loss is not None:
+        change, bound = (
+            round(-100 * each, 1) + 0.0 for each in (evidence.loss.value, evidence.loss.high)
+        )  # never -0.0
+        limit = f"limit -{100 * evidence.rules.utility:g}"
+        loss = f"test accuracy {change:+.1f} points (95 % bound {bound:+.1f}; {limit})"
+    sure = [_margin(evidence), _outputs(evidence), *attacks, loss]
     lines = [
         " ".join([f"{WORDS[word]}: {_inside(evidence)}.", *(f"{each.text}." for each in evidence.caveats)]),
         f"How sure: {'; '.join(part for part in sure if part)}.",
@@ -356,6 +366,9 @@ def _margin(evidence: _Evidence) -> str:
     return text
 
 
+ERRORS = "forget-set error {:.1f} % (references: {:.1f} %)"
+
+
 def _outputs(evidence: _Evidence) -> str:
     outputs, side, rules = evidence.outputs, evidence.side, evidence.rules
     if evidence.against == "none":
@@ -377,41 +390,13 @@ def _outputs(evidence: _Evidence) -> str:
     like = evidence.likeness
     if like is not None:
         divergence = "" if like.jsd is None else f", JSD {like.jsd:.3f} (limit {like.jsd_allowed:.3f})"
-        texts.append(f"{_errors(like)}{divergence}, {'consistent' if like.like else 'inconsistent'}")
+        errors = ERRORS.format(100 * like.ua, 100 * like.expected)
+        texts.append(f"{errors}{divergence}, {'consistent' if like.like else 'inconsistent'}")
         moved = like.perturbed.perturbed if like.perturbed else None
         for words, other in (("with a little noise on the images", like.perturbed), ("on moved images", moved)):
             if other is not None and not replace(other, perturbed=None).like:
-                texts.append(f"{words}, {_errors(other)}")
+                texts.append(f"{words}, {ERRORS.format(100 * other.ua, 100 * other.expected)}")
     return "; ".join(texts) or "outputs: not assessed"
-
-
-def _errors(like: Likeness) -> str:
-    return f"forget-set error {100 * like.ua:.1f} % (references: {100 * like.expected:.1f} %)"
-
-
-def _attacks(evidence: _Evidence) -> str:
-    """Attacks on the encoder that regain clearly more than from a retrained model, and those without power."""
-    texts = [
-        f"{_attack(each.name)} regains {each.value:.2f} of what it regains from Original ({each.low:.2f} to {each.high:.2f})"
-        for each in evidence.contradicted
-    ]
-    if evidence.idle:
-        idle = ", ".join(f"{each.name} (half-width {each.half:.2f})" for each in evidence.idle)
-        texts.append(f"not assessed for want of power: {idle}")
-    return "; ".join(texts)
-
-
-def _attack(name: str) -> str:
-    kind, _, block = name.partition(".")
-    return f"a {kind} of block {block}" if block else f"an attack by {kind}"
-
-
-def _loss(loss: Loss | None, evidence: _Evidence) -> str:
-    if loss is None:
-        return "test accuracy: not assessed"
-    change, bound = (round(-100 * each, 1) + 0.0 for each in (loss.value, loss.high))  # never -0.0
-    limit = f"limit -{100 * evidence.rules.utility:g}"
-    return f"test accuracy {change:+.1f} points (95 % bound {bound:+.1f}; {limit})"
 
 
 def _limits(evidence: _Evidence) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from residua.compare import Rules
-from residua.compare.likelihood_ratio import auc_interval
+from residua.compare.metric_values import auc_interval
 from residua.compare.references import MOVED, UNSEEN
 from residua.compare.verdicts import VERDICT_READINGS, WORDS, Word
 from residua.errors import InputError
