@@ -13,7 +13,8 @@ from reproduction.figure_list import FigureSpec
 from reproduction.figure_numbers import ENDS, RATIOS, Panel
 from residua.errors import InputError
 from residua.files import check_place, write_atomically
-from residua.report.figures.scatter import Point, scatter_figure, tsne_figure
+from residua.report.figures.audit import tsne_figure
+from residua.report.figures.studies import Point, scatter_figure
 from residua.report.figures.style import COLOURS, SERIES, drawing, short
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 import residua as rs
 from residua.cli import main
 from residua.record import Record
-from residua.report.rendering import render
+from residua.report.pages import render
 from residua.report.table import Table
 from residua.roles import references_in
 from residua.text import from_json, whole_number

@@ -21,7 +21,7 @@ from residua.compare import (
     chance,
     verdict,
 )
-from residua.compare.verdicts import WORDS, against_random, forget_accuracy_side
+from residua.compare.verdicts import WORDS, forget_accuracy_side
 
 
 def found_idi(low: float | None, high: float = 0.0) -> IDI:
@@ -130,12 +130,14 @@ def test_outputs_alone_never_clear_a_model():
     ],
 )
 def test_without_a_reference_nothing_is_called_forgotten(idi, side, word):
-    found = verdict(inside=against_random(found_idi(*idi)), outputs=side, loss=KEPT, against="none")
+    found = verdict(inside=Inside(found_idi(*idi), references=0), outputs=side, loss=KEPT, against="none")
     assert found.word == word
     assert "no reference" in found.sentence
     for low in np.linspace(-1, 1.5, 26):
         for width in (0.01, 0.3, 1):
-            each = verdict(inside=against_random(found_idi(low, low + width)), outputs=side, loss=KEPT, against="none")
+            each = verdict(
+                inside=Inside(found_idi(low, low + width), references=0), outputs=side, loss=KEPT, against="none"
+            )
             assert each.word != "FORGOTTEN"
 
 
@@ -192,7 +194,7 @@ def test_accuracy_that_rose_was_not_lost(value, words):
         ({"inside": seen(None)}, "--restarts 3"),
         ({"inside": seen(-0.1, 0.1), "loss": UNCLEAR}, "more test data"),
         ({"inside": seen(-0.1, 0.1), "likeness": None}, "--outputs"),
-        ({"inside": against_random(found_idi(0.4, 0.6)), "against": "none"}, "--reference FILE"),
+        ({"inside": Inside(found_idi(0.4, 0.6), references=0), "against": "none"}, "--reference FILE"),
     ],
 )
 def test_undetermined_says_what_would_decide_it(given, words):
@@ -296,5 +298,5 @@ def test_the_limits_say_what_the_interval_covers(restarts, one, several):
     ],
 )
 def test_without_a_reference_the_ends_are_named(interval, words):
-    found = verdict(inside=against_random(found_idi(*interval)), outputs=None, loss=KEPT, against="none")
+    found = verdict(inside=Inside(found_idi(*interval), references=0), outputs=None, loss=KEPT, against="none")
     assert words in found.sentence

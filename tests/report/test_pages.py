@@ -14,8 +14,7 @@ from residua.cli import main
 from residua.report import methods
 from residua.report.audit import AuditReport
 from residua.report.methods import study_tables, summary
-from residua.report.pages import audit_page, controls_page, study_page
-from residua.report.rendering import generator, same_page
+from residua.report.pages import audit_page, controls_page, generator, same_page, study_page
 from residua.report.text import facts, resolution
 
 RECORDS = Path(__file__).parents[2] / "records"

@@ -203,7 +203,7 @@ class Audit:
 
     def figure(self) -> Figure:
         """The information in each block of each model, as a figure of matplotlib."""
-        from residua.report.figures.curves import curves_figure
+        from residua.report.figures.audit import curves_figure
 
         return curves_figure(self.report.curves)
 

@@ -63,8 +63,7 @@ def _page_faults(folder: Path, report: AuditReport, records: Mapping[str, Record
     path = folder / PAGE
     if not path.exists() and not path.is_symlink():
         return []
-    from residua.report.pages import audit_page
-    from residua.report.rendering import same_page
+    from residua.report.pages import audit_page, same_page
 
     try:
         fault = same_page(_text(path), audit_page(report, records, read_thumbnails(folder)))

@@ -129,7 +129,7 @@ def _departures(folder: Path, plan: Path | None) -> list[str]:
 
 def _of_page(folder: Path) -> list[str]:
     """Checks of the page, if there is one."""
-    from residua.report.rendering import drawn_elsewhere
+    from residua.report.pages import drawn_elsewhere
 
     if not (folder / PAGE).exists():
         return []

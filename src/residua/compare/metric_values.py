@@ -58,7 +58,10 @@ def _compared(model: Readings, original: Readings, reference: Readings, index: I
         outputs = model["outputs"].arrays
         pair = outputs["log_probabilities"], outputs["random"]
         found.append(Reading({"ZRF": zrf(*pair), "ZRF_paper": zrf_paper(*pair)}))
-    tests = {"three_sample": three_sample, "three_sample_aggregated": aggregated_three_sample}
+    tests: dict[str, Callable[..., ThreeSample | float]] = {
+        "three_sample": three_sample,
+        "three_sample_aggregated": aggregated_three_sample,
+    }
     # A metric, the measure whose readings it compares, the other models that it needs, and the comparison.
     comparisons: list[tuple[str, str, tuple[Readings, ...], Callable[..., Reading]]] = [
         ("JSD", "outputs", (reference,), divergences),

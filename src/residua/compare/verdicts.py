@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from residua.compare.agreement import Caveat, Likeness, Witness
-from residua.compare.information import IDI, LEVEL
+from residua.compare.information import LEVEL
 from residua.compare.references import Inside
 from residua.compare.three_samples import Side, ThreeSample
 from residua.errors import InputError, printable
@@ -270,11 +270,6 @@ def _where(inside: Inside | None, against: Against, rules: Rules) -> Knows | Non
     if inside.knows_less:
         return "less"
     return "within" if inside.passes else None
-
-
-def against_random(idi: IDI) -> Inside:
-    """IDI against a network with random weights: nothing is known of retrained models."""
-    return Inside(idi, references=0)
 
 
 def _three_lines(word: Word, evidence: _Evidence, remedies: tuple[str, ...]) -> str:

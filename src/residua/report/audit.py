@@ -16,12 +16,13 @@ from residua.compare import IDI, Caveat, Excess, Findings, Inside, Likeness, Los
 from residua.compare.accuracies import standard_error
 from residua.compare.references import MOVED, Part
 from residua.compare.three_samples import FEWEST, Side
-from residua.compare.verdicts import EXTRA_READINGS, Against, Word, against_random, forget_accuracy_side
+from residua.compare.verdicts import EXTRA_READINGS, Against, Word, forget_accuracy_side
 from residua.errors import InputError
 from residua.readings import Z95, Curve, Reading
 from residua.record import Record, TaskFacts
 from residua.report.plan import Plan, departures
-from residua.report.text import laxer, markdown, role_name
+from residua.report.table import metrics_table
+from residua.report.text import laxer, plain, role_name, safe, subject
 from residua.roles import references_in, roles_in
 
 Tier = Literal["weights", "features and outputs", "features", "outputs"]
@@ -112,8 +113,14 @@ class AuditReport(_Frozen):
         return None if self.inside is None else self.inside.idi
 
     def markdown(self) -> str:
-        """The report as plain text, in the order of the page."""
-        return markdown(self)
+        """The report as plain text, in the order of the page: the verdict, the evidence, how it was made and is checked."""
+        found = {
+            role_name(role): Reading(self.metrics[role], notes=self.notes.get(role, {}))
+            for role in roles_in(self.metrics)
+        }
+        table = metrics_table(found, title=safe(subject(self)), reference=self.against != "none")
+        index = None if self.idi is None or self.idi.value is None else self.idi
+        return plain("report.md", self, index=index, metrics=table.markdown().rstrip("\n"))
 
 
 UNKNOWN = "it was not measured"
@@ -126,15 +133,17 @@ def audit_report(records: Mapping[str, Record], *, rules: Rules, about: Mapping[
     of access, of reference, and what was not assessed are what the records show; `about` is what they do not hold.
     """
     read = {role: compare.readings_of(records[role]) for role in roles_in(records)}
-    own, facts = read["unlearned"], _facts(records)
-    if about and "plan" in about:
-        _follow_plan(Plan.model_validate(about["plan"]), records, rules)
-    task = _task(records["unlearned"])
+    own, task = read["unlearned"], records["unlearned"].setting.task
+    if task is None:
+        raise InputError(
+            f"the record of {records['unlearned'].name} does not say what was to be forgotten; measure it again"
+        )
+    _refuse(read, records, task, rules, about or {})
+    facts = _facts(records, task)
     tier = cast(Tier, " and ".join(sorted(records["unlearned"].method.saved)) or "weights")
     against: Against = "none"
     if "reference" in records:
         against = "model" if records["reference"].method.proxy is None else "proxy"
-    _refuse_tainted(read, task, rules)
     inside, tests = find_inside(read, task, rules), find_tests(read)
     loss, like = find_loss(read, task, against), find_likeness(read, task, rules)
     # The weights that Original's training started from: a third anchor, where they were given.
@@ -179,20 +188,33 @@ def audit_report(records: Mapping[str, Record], *, rules: Rules, about: Mapping[
     )
 
 
-def _follow_plan(plan: Plan, records: Mapping[str, Record], rules: Rules) -> None:
-    """An audit that names a plan has followed it, or there is no report."""
-    if wrong := departures(plan, records, rules):
+def _refuse(
+    read: Readings, records: Mapping[str, Record], task: TaskFacts, rules: Rules, about: Mapping[str, Any]
+) -> None:
+    """Refuse records of several audits, an audit that departed from its plan, and a reference that saw the forgotten class."""
+    unlearned = records["unlearned"]
+    for role, record in records.items():
+        if (record.setting.task, record.seeds.get("audit")) != (task, unlearned.seeds.get("audit")):
+            raise InputError(f"the records of {role} and unlearned are not of one audit")
+    if "plan" in about and (wrong := departures(Plan.model_validate(about["plan"]), records, rules)):
         raise InputError(f"the audit departs from its plan: {'; '.join(wrong)}; follow it, or audit without a plan")
+    # A reference that answers the forgotten class saw it: it would hide what the audit looks for.
+    for role in references_in(read) if task.scenario == "class" else ():
+        error = read[role].get("accuracy", Reading({})).values.get("UA")
+        if error is None:
+            continue
+        share = 1 - error
+        if share - standard_error(share, task.size("forget")) * Z95 > rules.outputs:
+            raise InputError(
+                f"{role_name(role)} answers {100 * share:.1f} % of the forgotten class correctly, so it was trained on it; "
+                "give a reference that was retrained without it"
+            )
 
 
-def _facts(records: Mapping[str, Record]) -> dict[str, Any]:
+def _facts(records: Mapping[str, Record], task: TaskFacts) -> dict[str, Any]:
     """Facts about the audit that the records hold."""
     unlearned = records["unlearned"]
-    made = unlearned.setting.task, unlearned.seeds.get("audit")
-    for role, record in records.items():
-        if (record.setting.task, record.seeds.get("audit")) != made:
-            raise InputError(f"the records of {role} and unlearned are not of one audit")
-    found: dict[str, Any] = {"command": unlearned.command, "task": _task(unlearned).model_dump(mode="json")}
+    found: dict[str, Any] = {"command": unlearned.command, "task": task.model_dump(mode="json")}
     if unlearned.setting.network is not None:
         found["network"] = unlearned.setting.network
     if "audit" in unlearned.seeds:
@@ -201,12 +223,6 @@ def _facts(records: Mapping[str, Record]) -> dict[str, Any]:
         found["proxy"] = {"label": "proxy", "class": "Pretraining", "share": proxy.share} | proxy.fields
     settings = {label: facts.fields for label, facts in unlearned.measures.items() if facts.refused is None}
     return found | {"software": unlearned.software, "measures": json.loads(json.dumps(settings))}
-
-
-def _task(record: Record) -> TaskFacts:
-    if record.setting.task is None:
-        raise InputError(f"the record of {record.name} does not say what was to be forgotten; measure it again")
-    return record.setting.task
 
 
 # Parts of an audit: name, reading, and what was given where all models lack the reading.
@@ -320,7 +336,10 @@ def find_inside(read: Readings, task: TaskFacts, rules: Rules) -> Inside | None:
         return None
     unlearned, original, rest = curves
     if not zeros:
-        found = against_random(compare.idi(unlearned, original=original, reference=rest[0], level=rules.confidence))
+        # IDI against a network with random weights: nothing is known of retrained models.
+        found = Inside(
+            compare.idi(unlearned, original=original, reference=rest[0], level=rules.confidence), references=0
+        )
     else:
         found = compare.inside(
             unlearned,
@@ -330,8 +349,15 @@ def find_inside(read: Readings, task: TaskFacts, rules: Rules) -> Inside | None:
             unseen=task.scenario == "class",
             confidence=rules.confidence,
         )
-    if zeros and (moved := _moved(read, rules)) is not None:
-        found = dataclasses.replace(found, parts=found.parts | {MOVED: moved})
+    moved = [read[role].get("moved") for role in ("unlearned", "original", *zeros)]
+    if zeros and None not in moved:
+        # IDI of linear critics of the last block on moved images, where all models were read so.
+        u, o, *r = (Curve({}, each.arrays, each.about) for each in moved if each is not None)
+        tolerance = rules.tolerance(len(r))
+        other = compare.inside(u, original=o, references=r, tolerance=tolerance, unseen=False)
+        if other.idi.value is not None and other.low is not None and other.high is not None:
+            part = Part(other.idi.value, other.low, other.high, tolerance)
+            found = dataclasses.replace(found, parts=found.parts | {MOVED: part})
     # Warnings of the curves: critics that were still gaining, or had too few samples.
     named = zip(("unlearned", "original", *(zeros or ["random"])), (unlearned, original, *rest), strict=True)
     notes = (f"{role_name(role)}: {note}." for role, curve in named for note in curve.notes.values())
@@ -339,25 +365,11 @@ def find_inside(read: Readings, task: TaskFacts, rules: Rules) -> Inside | None:
     return dataclasses.replace(found, notes=(*notes, *((some,) if task.part else ())))
 
 
-def _moved(read: Readings, rules: Rules) -> Part | None:
-    """IDI of linear critics of the last block on moved images; None where one of the models was not read so."""
-    zeros = references_in(read)
-    kept = [read[role].get("moved") for role in ("unlearned", "original", *zeros)]
-    curves = [Curve({}, each.arrays, each.about) for each in kept if each is not None]
-    if len(curves) < len(kept):
-        return None
-    u, o, *rest = curves
-    tolerance = rules.tolerance(len(rest))
-    found = compare.inside(u, original=o, references=rest, tolerance=tolerance, unseen=False)
-    if found.idi.value is None or found.low is None or found.high is None:
-        return None
-    return Part(found.idi.value, found.low, found.high, tolerance)
-
-
 def _metrics(read: Readings, found: Inside | None) -> dict[str, Reading]:
     """The metrics of each model; of the start nothing is known but its curve.
 
-    References attack the unlearned model and Original offline, where all have log-odds.
+    The unlearned model's IDI is at hand, and gives the others': Original's is 1, a reference's its distance from the other
+    references. References attack the unlearned model and Original offline, where all have log-odds.
     """
     others = {role: read[role] for role in ("original", "reference") if role in read}
     zeros = references_in(read)
@@ -366,7 +378,17 @@ def _metrics(read: Readings, found: Inside | None) -> dict[str, Reading]:
     for role, readings in read.items():
         if role == "start":
             continue
-        own = compare.metrics(readings, **others, index=index_of(role, found))
+        index, number = None if found is None else found.idi, references_in([role])
+        if found is not None and index is not None and index.value is not None and (role == "original" or number):
+            value = 1.0 if role == "original" else 0.0
+            if number and found.chance is not None:
+                value = found.chance.left_out[zeros.index(role)]
+            # Shares of blocks are the unlearned model's.
+            index = dataclasses.replace(
+                index, value=value, interval=(value, value), blocks={0: value}, block_intervals={},
+                id_unlearned=value * index.id_original,
+            )  # fmt: skip
+        own = compare.metrics(readings, **others, index=index)
         if role in ("unlearned", "original") and "log-odds" in readings and 0 < len(zeros) == len(theirs):
             attacks = compare.offline_attacks(readings["log-odds"], theirs)
             own = Reading({**own.values, **attacks.values}, notes={**own.notes, **attacks.notes})
@@ -383,28 +405,6 @@ def find_excess(read: Readings, task: TaskFacts) -> Excess | None:
     if any("test_terms" not in curve.arrays for curve in (unlearned, original, *rest)):
         return None
     return compare.excess(unlearned, original=original, reference=compare.mean_curve(rest))
-
-
-def index_of(role: str, found: Inside | None) -> IDI | None:
-    """The IDI of the others, from the unlearned model's: Original's is 1, a reference's its distance from the other references."""
-    if found is None:
-        return None
-    index = found.idi
-    zeros = references_in([role])
-    if index.value is None or (role != "original" and not zeros):
-        return index
-    value = 1.0 if role == "original" else 0.0
-    if zeros and found.chance is not None:
-        value = found.chance.left_out[int(role.removeprefix("reference") or 1) - 1]
-    # Shares of blocks are the unlearned model's.
-    return dataclasses.replace(
-        index,
-        value=value,
-        interval=(value, value),
-        blocks={0: value},
-        block_intervals={},
-        id_unlearned=value * index.id_original,
-    )
 
 
 def find_tests(read: Readings) -> dict[str, ThreeSample]:
@@ -490,20 +490,6 @@ def find_witnesses(read: Readings, task: TaskFacts) -> list[Witness]:
     return witnesses
 
 
-def _refuse_tainted(read: Readings, task: TaskFacts, rules: Rules) -> None:
-    """A reference that answers the forgotten class saw it: it would hide what the audit looks for."""
-    for role in references_in(read) if task.scenario == "class" else ():
-        error = read[role].get("accuracy", Reading({})).values.get("UA")
-        if (
-            error is not None
-            and (share := 1 - error) - standard_error(share, task.size("forget")) * Z95 > rules.outputs
-        ):
-            raise InputError(
-                f"{role_name(role)} answers {100 * share:.1f} % of the forgotten class correctly, so it was trained on it; "
-                "give a reference that was retrained without it"
-            )
-
-
 def find_caveats(
     read: Readings, task: TaskFacts, rules: Rules, found: Inside | None, start: IDI | None = None
 ) -> list[Caveat]:
@@ -554,15 +540,12 @@ def _knowing_references(read: Readings) -> list[Caveat]:
     if shares is None or len(shares) < 5:
         return []
     most, values, named = shares[1], shares[2:], []
-    for role, value, others in zip(references_in(read), values, _medians_of_others(values), strict=True):
+    for i, (role, value) in enumerate(zip(references_in(read), values, strict=True)):
+        others = float(np.median(np.delete(values, i)))
         if value > (others + most) / 2 > others:
             aucs = f"AUC of its log-odds {value:.2f}, the others' {others:.2f}, Original's {most:.2f}"
             named.append(Caveat(f"{role_name(role)} knows the forgotten class nearly as Original does ({aucs})"))
     return named
-
-
-def _medians_of_others(values: Sequence[float]) -> list[float]:
-    return [float(np.median(np.delete(values, i))) for i in range(len(values))]
 
 
 # A surplus on unseen images that is clearly below half of that on the audited ones is mostly memory of single images.

@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import base64
+import functools
+import hashlib
+import re
 import struct
 import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from statistics import mean
 from typing import Any
 
 import numpy as np
 
 from residua.compare.verdicts import WORDS
+from residua.errors import printable
 from residua.explanations import explained
 from residua.readings import Reading
 from residua.record import Record
 from residua.report.audit import AuditReport
 from residua.report.controls import KNOWING, OTHERWISE, WITHOUT, detectors, fooled_table, verdict_table, verdicts_of
-from residua.report.figures import scatter
-from residua.report.figures.curves import (
-    curves_figure,
-    curves_text,
-    idi_line,
-    idi_line_text,
-    method_curves,
-    trajectory_figure,
-)
-from residua.report.figures.style import colour_of, drawing, svg
+from residua.report.figures import audit, studies
+from residua.report.figures.style import DARK, colour_of, drawing, svg, variables
 from residua.report.methods import COLUMNS, Rows, by_method, by_setting, courses, method_cell, method_means, role_of
-from residua.report.rendering import render
 from residua.report.table import better_side, cell, headlines, ordered, setting_line
-from residua.report.text import TONES, a_reference, provenance, role_name, shown, treatments
+from residua.report.text import A_REFERENCE, TEMPLATES, TONES, environment, provenance, role_name, shown, treatments
 from residua.roles import references_in, roles_in
 from residua.text import slug
 
@@ -76,7 +72,7 @@ def audit_page(
         level=f"{100 * report.rules.confidence:g} %",
         title=f"{report.verdict.replace('_', ' ')}: {WORDS[report.verdict]}",
         tone=TONES.get(report.verdict, "bad"),
-        a_reference=a_reference(report),
+        a_reference=A_REFERENCE[report.against],
         provenance_line="; ".join(f"{term}: {value}" for term, value in provenance(report) if term in SIGNED),
         figures=_figures(report, records or {}),
         columns=[
@@ -95,18 +91,20 @@ def _figures(report: AuditReport, records: Mapping[str, Record]) -> dict[str, Pi
     drawn: dict[str, Picture | None] = dict.fromkeys(("line", "curves", "back", "tsne"))
     with drawing():
         if report.idi is not None and report.idi.value is not None:
-            text = idi_line_text(report)
+            text = audit.idi_line_text(report)
             drawn["line"] = Picture(
-                svg(idi_line(report), "line", text), svg(idi_line(report, 350), "line-narrow", text)
+                svg(audit.idi_line(report), "line", text), svg(audit.idi_line(report, 350), "line-narrow", text)
             )
         if report.curves:
-            drawn["curves"] = Picture(svg(curves_figure(report.curves), "curves", curves_text(report.curves)))
+            drawn["curves"] = Picture(
+                svg(audit.curves_figure(report.curves), "curves", audit.curves_text(report.curves))
+            )
         if found:
-            drawn["back"] = Picture(svg(scatter.treatments_figure(found), "back", scatter.treatments_text(found)))
-        pictures = scatter.embeddings({role_name(role): records[role] for role in roles_in(records)})
+            drawn["back"] = Picture(svg(audit.treatments_figure(found), "back", audit.treatments_text(found)))
+        pictures = audit.embeddings({role_name(role): records[role] for role in roles_in(records)})
         if len(pictures) > 1:
             text = f"Samples in two dimensions, the forgotten ones coloured, of {', '.join(pictures)}."
-            drawn["tsne"] = Picture(svg(scatter.tsne_figure(pictures), "tsne", text))
+            drawn["tsne"] = Picture(svg(audit.tsne_figure(pictures), "tsne", text))
     return drawn
 
 
@@ -175,7 +173,7 @@ def controls_page(reports: Sequence[AuditReport]) -> str:
     if found:
         text = f"How well {len(found)} metrics distinguish models that kept the knowledge from retrained ones; the table has the numbers."
         with drawing():
-            picture = Picture(svg(scatter.detectors_figure(found), "trust", text))
+            picture = Picture(svg(studies.detectors_figure(found), "trust", text))
     bars = [each["met"] for each in controls if each["met"]]
     return render(
         "controls.html",
@@ -303,16 +301,16 @@ def _plots(values: Values, number: int) -> list[tuple[str, Picture, str]]:
     for name, title in titles.items():
         # Random is far from everything, and Original took no time to unlearn.
         left_out = ("random", "original") if name.startswith("RTE") else ("random",)
-        points = scatter.points_of(values, name, left_out)
+        points = studies.points_of(values, name, left_out)
         if len(points) < 2:
             continue
-        words, larger, _ = scatter.AXES[name]
+        words, larger, _ = studies.AXES[name]
         caption = f"Each point is a method, with the standard deviation over seeds; {' and '.join(map(str.capitalize, left_out))} left out."
         if larger is not None:
-            names = ", ".join(each.name for each in scatter.frontier(points, larger))
+            names = ", ".join(each.name for each in studies.frontier(points, larger))
             caption += f" Frontier, which no method beats on both sides: {names or 'none'}."
         text = f"{len(points)} methods: IDI against {words}. The table above has every number."
-        drawn = svg(scatter.metric_figure(points, name), f"{slug(name)}{number}", text)
+        drawn = svg(studies.metric_figure(points, name), f"{slug(name)}{number}", text)
         plots.append((title, Picture(drawn), caption))
     return plots
 
@@ -327,7 +325,7 @@ def _curves(records: Sequence[Record], values: Values, number: int) -> dict[str,
                   key=lambda label: abs(mean(values[label]["IDI"])))[:TICKED]  # fmt: skip
     text = f"Information of blocks {', '.join(map(str, blocks))} of {len(lines)} models, at most {found.ceiling:.3f} nats. A table below has the numbers."
     return {
-        "picture": Picture(svg(method_curves(found), f"curves{number}", text)),
+        "picture": Picture(svg(studies.method_curves(found), f"curves{number}", text)),
         "id": f"curves-of-{number}",
         "choices": [
             (i, label, colour_of(i, role_of(label)), bool(role_of(label)) or label in near)
@@ -345,7 +343,7 @@ def _trajectories(records: Sequence[Record], number: int) -> dict[str, Any] | No
         return None
     text = f"Accuracy on the forgotten and on test data after each epoch of {len(found)} methods. A table below has where each ends."
     return {
-        "picture": Picture(svg(trajectory_figure(found), f"courses{number}", text)),
+        "picture": Picture(svg(studies.trajectory_figure(found), f"courses{number}", text)),
         "id": f"courses-of-{number}",
         "choices": [(i, label, colour_of(i, role_of(label)), i < MOST_COURSES) for i, label in enumerate(found)],
         "rows": [(label, len(rows), *(100 * float(x) for x in rows[-1])) for label, rows in found.items()],
@@ -358,10 +356,71 @@ def _tsne(records: Sequence[Record], number: int) -> Picture | None:
     for record in records:
         if "tsne.coordinates" in record.arrays:
             first.setdefault(record.method.label, record)
-    pictures = scatter.embeddings(first, POINTS)
+    pictures = audit.embeddings(first, POINTS)
     if len(pictures) < 2:
         return None
     text = (
         f"Samples in two dimensions, the forgotten ones coloured, as the encoders of {len(pictures)} methods see them."
     )
-    return Picture(svg(scatter.tsne_figure(pictures, columns=5), f"tsne{number}", text))
+    return Picture(svg(audit.tsne_figure(pictures, columns=5), f"tsne{number}", text))
+
+
+def render(template: str, **shown: Any) -> str:
+    """The page. Whatever comes from a file is escaped; only figures, which we drew, are markup.
+
+    The policy in its head lets the browser load nothing and run this one script and no other, known by its hash.
+    """
+    from markupsafe import Markup
+
+    script = _template("page.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    scheme = f"{variables(DARK)} color-scheme: dark;"
+    style = (
+        f":root {{ {variables()} color-scheme: light; }}\n"
+        f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {scheme} }} }}\n{_template('page.css')}"
+    )
+    page = environment(autoescape=True).get_template(template).render(
+        **shown,
+        style=Markup(style),
+        script=Markup(script),
+        policy=f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
+        generator=generator(),
+    )  # fmt: skip
+    return printable(page)  # nothing in it hides or reorders text
+
+
+def generator() -> str:
+    """The versions that draw pages here: others may draw the same numbers otherwise."""
+    return f"residua {version('residua')}, matplotlib {version('matplotlib')}"
+
+
+def same_page(written: str, drawn: str) -> str:
+    """The reason why a page is not the one that its numbers give; empty if it is.
+
+    A page that another version drew is compared without its figures, and without the line that names the version.
+    """
+    if written == drawn:
+        return ""
+    if not drawn_elsewhere(written):
+        return "report.html is not the page that report.json and the records give"
+    if _bare(written) == _bare(drawn):
+        return ""
+    return (
+        "report.html is not the page that this version makes of report.json and the records (another version drew it); "
+        "make it again with `residua export`"
+    )
+
+
+def drawn_elsewhere(written: str) -> bool:
+    """True if another version of residua or matplotlib drew this page, so that its figures cannot be compared."""
+    return generator() not in written
+
+
+def _bare(page: str) -> str:
+    page = re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL)
+    return re.sub(r"residua [^,<\"]{1,40}, matplotlib [^,<\"]{1,40}", "", page)
+
+
+@functools.cache
+def _template(name: str) -> str:
+    return (TEMPLATES / name).read_text("utf-8")

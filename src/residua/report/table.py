@@ -29,13 +29,9 @@ class Table:
     note: str = ""
 
     def markdown(self) -> str:
-        lines = [
-            f"**{TAG.sub('&lt;', printable(self.title))}**",
-            "",
-            _row(self.columns),
-            _row(["---"] * len(self.columns)),
-        ]
-        lines += [_row(row) for row in self.rows]
+        rows = (self.columns, ["---"] * len(self.columns), *self.rows)
+        lines = [f"**{TAG.sub('&lt;', printable(self.title))}**", ""]
+        lines += ["| " + " | ".join(map(in_markdown, row)) + " |" for row in rows]
         return "\n".join(lines + (["", self.note] if self.note else [])) + "\n"
 
     def latex(self) -> str:
@@ -147,10 +143,6 @@ def spread(values: Sequence[float]) -> float:
     return stdev(values) if len(values) > 1 else 0.0
 
 
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(map(in_markdown, cells)) + " |"
-
-
 # What is told of the better side where it is the reference's and there is none.
 UNTOLD = "unknown without a reference"
 
@@ -199,12 +191,9 @@ def ordered(readings: Mapping[str, Reading]) -> list[str]:
     """Every name that some model has a value of, or a reason for none, in the order of the explanations."""
     names = dict.fromkeys(name for reading in readings.values() for name in (*reading.values, *reading.notes))
     places = {entry.name: place for place, entry in enumerate(explanations())}
-
-    def place(name: str) -> tuple[int, bool]:
-        entry = explained(name)
-        return (places[entry.name] if entry else len(places)), "." in name
-
-    return sorted(names, key=place)
+    entries = {name: explained(name) for name in names}
+    ranks = {name: (places[entry.name] if entry else len(places), "." in name) for name, entry in entries.items()}
+    return sorted(names, key=ranks.__getitem__)
 
 
 def headlines(names: Sequence[str]) -> list[str]:

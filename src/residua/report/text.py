@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any, Literal
 
 from residua.compare.agreement import Witness
 from residua.compare.verdicts import WORDS, Keeps, Knows, Rules, Says
 from residua.errors import printable
-from residua.readings import Reading
 from residua.record import TaskFacts
-from residua.report.rendering import environment
-from residua.report.table import metrics_table, with_interval
+from residua.report.table import with_interval
 from residua.roles import references_in, roles_in
 from residua.text import whole_number
 
 if TYPE_CHECKING:
     from residua.report.audit import AuditReport
 
+TEMPLATES = Path(__file__).parent / "templates"
 Tone = Literal["good", "bad", "open"]
 Outcome = Literal["passed", "failure", "error", "skipped"]
 # Verdicts as readers see them: the word, and how it is toned.
@@ -61,103 +62,78 @@ def clauses(line: str) -> list[str]:
     return [f"{part[:1].upper()}{part[1:]}." for part in parts]
 
 
+# What a model is compared with; each kind has one noun.
+A_REFERENCE = {"model": "a retrained model", "proxy": "a proxy", "none": "a network with random weights"}
+# The answers to the three questions, with their tones; {one} is what the model is compared with.
+ANSWERS: dict[Says | Knows | Keeps, tuple[str, Tone]] = {
+    "answers": ("Yes, it still answers", "bad"),
+    "original": ("Yes, its answers are closer to those from before", "bad"),
+    "reference": ("No, or hardly any more", "good"),
+    "like": ("No, like {one}", "good"),
+    "unlike": ("{gone}, but not like {one}", "open"),
+    "more": ("Yes, it still knows it", "bad"),
+    "less": ("Less than {one}", "bad"),
+    "within": ("No, like {one}", "good"),
+    "lost": ("No, it lost too much", "bad"),
+    "kept": ("Yes", "good"),
+}
+WITHOUT_REFERENCE: dict[Knows | None, tuple[str, Tone]] = {
+    "more": ("Yes, nearly all that it knew before", "bad"),
+    "less": ("Next to nothing is left", "open"),
+    None: ("Inconclusive without a reference", "open"),
+}
+UNCLEAR: tuple[str, Tone] = ("It is not clear", "open")
+ALONE: tuple[str, Tone] = ("There is nothing to compare its answers with", "open")
+
+
 def facts(report: AuditReport) -> list[Fact]:
     """The three findings of the verdict in words: outputs, inside, utility."""
-    return [_says(report), _knows(report), _kept(report)]
-
-
-def _not_assessed(question: str, why: str) -> Fact:
-    return Fact(question, "Not assessed", why, "open", assessed=False)
-
-
-def _says(report: AuditReport) -> Fact:
-    """The literal question first; then whether the answers are those of the references."""
-    question, like = "Does it still say it?", report.likeness
+    found, like, index, one = report.findings, report.likeness, report.idi, A_REFERENCE[report.against]
+    # The literal question first; then whether the answers are those of the references.
+    question = "Does it still say it?"
     errors = [report.metrics.get(role, {}).get("UA") for role in ("unlearned", "original")]
-    if like is not None:
-        own, other, whose = like.ua, like.expected, f"by {a_reference(report)}"
-    elif errors[0] is None or errors[1] is None:
-        return _not_assessed(question, "What it answers on the forgotten data was not given.")
+    own, other = errors if like is None else (like.ua, like.expected)
+    if own is None or other is None:
+        why = "What it answers on the forgotten data was not given."
+        says = Fact(question, "Not assessed", why, "open", assessed=False)
     else:
-        own, other, whose = errors[0], errors[1], "before"
-    numbers = (
-        f"{_per_cent(1 - own)} of the forgotten images are still answered correctly; {whose}, {_per_cent(1 - other)}."
-    )
-    if report.findings.says == "unlike":
-        numbers += f" What it answers instead is unlike what {a_reference(report)} answers."
-    answers: dict[Says | None, tuple[str, Tone]] = {
-        "answers": ("Yes, it still answers", "bad"),
-        "original": ("Yes, its answers are closer to those from before", "bad"),
-        "reference": ("No, or hardly any more", "good"),
-        "like": (f"No, like {a_reference(report)}", "good"),
-        "unlike": (
-            f"{'No' if own >= other - report.rules.outputs else 'In part'}, but not like {a_reference(report)}",
-            "open",
-        ),
-        None: ("There is nothing to compare its answers with", "open"),
-    }
-    answer, tone = answers[report.findings.says]
-    return Fact(question, answer, numbers, tone, assessed=report.findings.says is not None)
-
-
-def a_reference(report: AuditReport) -> str:
-    """One of what the model is compared with; each kind has one noun."""
-    return {"model": "a retrained model", "proxy": "a proxy", "none": "a network with random weights"}[report.against]
-
-
-def _knows(report: AuditReport) -> Fact:
-    question, index = "Does it still know it, inside?", report.idi
+        right, theirs = (f"{100 * x:.0f} %" if x in (0.0, 1.0) else f"{100 * x:.1f} %" for x in (1 - own, 1 - other))
+        whose = "before" if like is None else f"by {one}"
+        numbers = f"{right} of the forgotten images are still answered correctly; {whose}, {theirs}."
+        if found.says == "unlike":
+            numbers += f" What it answers instead is unlike what {one} answers."
+        answer, tone = ANSWERS[found.says] if found.says else ALONE
+        answer = answer.format(one=one, gone="No" if own >= other - report.rules.outputs else "In part")
+        says = Fact(question, answer, numbers, tone, assessed=found.says is not None)
+    question = "Does it still know it, inside?"
     if index is None:
-        return _not_assessed(question, "The inside of the model was not given.")
-    if index.value is None or index.interval is None:
-        why = f"Before, it did not clearly know more than {a_reference(report)}."
-        return Fact(question, "Inconclusive", why, "open")
-    found = with_interval(index.value, index.interval)
-    numbers = f"IDI {found}: 1 is what the model knew before, 0 what {a_reference(report)} knows."
-    answers: dict[Knows | None, tuple[str, Tone]] = {
-        "more": ("Yes, it still knows it", "bad"),
-        "less": (f"Less than {a_reference(report)}", "bad"),
-        "within": (f"No, like {a_reference(report)}", "good"),
-        None: ("It is not clear", "open"),
-    }
-    if report.against == "none":
-        answers |= {
-            "more": ("Yes, nearly all that it knew before", "bad"),
-            "less": ("Next to nothing is left", "open"),
-            None: ("Inconclusive without a reference", "open"),
-        }
-    answer, tone = answers[report.findings.knows]
-    return Fact(question, answer, numbers, tone)
-
-
-def _kept(report: AuditReport) -> Fact:
-    question = "Is it still useful?"
-    if report.loss is None:
-        return _not_assessed(question, "Its accuracy on test data was not given.")
-    change = round(-100 * report.loss.value, 1) + 0.0
-    numbers = (
-        f"Test accuracy on everything else changed by {change:+.1f} points; a loss of "
-        f"{100 * report.rules.utility:g} points is allowed."
-    )
-    answers: dict[Keeps | None, tuple[str, Tone]] = {
-        "lost": ("No, it lost too much", "bad"),
-        "kept": ("Yes", "good"),
-        None: ("It is not clear", "open"),
-    }
-    answer, tone = answers[report.findings.keeps]
-    return Fact(question, answer, numbers, tone)
+        knows = Fact(question, "Not assessed", "The inside of the model was not given.", "open", assessed=False)
+    elif index.value is None or index.interval is None:
+        why = f"Before, it did not clearly know more than {one}."
+        knows = Fact(question, "Inconclusive", why, "open")
+    else:
+        answer, tone = ANSWERS[found.knows] if found.knows else UNCLEAR
+        if report.against == "none":
+            answer, tone = WITHOUT_REFERENCE.get(found.knows, (answer, tone))
+        numbers = (
+            f"IDI {with_interval(index.value, index.interval)}: 1 is what the model knew before, 0 what {one} knows."
+        )
+        knows = Fact(question, answer.format(one=one), numbers, tone)
+    question, loss = "Is it still useful?", report.loss
+    if loss is None:
+        keeps = Fact(question, "Not assessed", "Its accuracy on test data was not given.", "open", assessed=False)
+    else:
+        numbers = (
+            f"Test accuracy on everything else changed by {round(-100 * loss.value, 1) + 0.0:+.1f} points; a loss of "
+            f"{100 * report.rules.utility:g} points is allowed."
+        )
+        answer, tone = ANSWERS[found.keeps] if found.keeps else UNCLEAR
+        keeps = Fact(question, answer, numbers, tone)
+    return [says, knows, keeps]
 
 
 def contradicts(report: AuditReport, witness: Witness) -> bool:
     return report.inside is not None and witness.contradicts(report.inside.tolerance)
-
-
-def random_words(report: AuditReport) -> str:
-    """The reading of the critics where there is nothing to read."""
-    known = [part.random for part in report.curves.values() if part.random is not None]
-    if not known:
-        return ""
-    return f" Of labels exchanged at random, the same critics read at most {max(known):.3f} nats of the last block."
 
 
 def attack_result(report: AuditReport, witness: Witness) -> str:
@@ -214,10 +190,6 @@ def role_name(role: str) -> str:
     return f"Reference {number}" if number else role.capitalize()
 
 
-def _per_cent(fraction: float) -> str:
-    return f"{100 * fraction:.0f} %" if fraction in (0.0, 1.0) else f"{100 * fraction:.1f} %"
-
-
 ACCESS = {
     "weights": "the weights of all models",
     "features and outputs": "features and outputs that the owner saved",
@@ -229,7 +201,7 @@ ACCESS = {
 def provenance(report: AuditReport) -> list[tuple[str, str]]:
     """Terms and what stands under them, the most asked for first. What is typed by people is taken on trust."""
     about, task = report.about, task_of(report)
-    typed, software = part_of(about, "typed"), part_of(about, "software")
+    typed = part_of(about, "typed")
     sizes = ", ".join(f"{split.n} {name.replace('_', ' ')}" for name, split in task.splits.items())
     models = {
         role: (
@@ -244,10 +216,15 @@ def provenance(report: AuditReport) -> list[tuple[str, str]]:
         mean, std = (", ".join(f"{value:.3f}" for value in values) for values in (task.mean, task.std))
         size = " x ".join(map(str, task.shape))
         images = f"{size}, normalised by mean {mean} and standard deviation {std}"
+    rules = {
+        name: "by the number of references" if value is None else value if name == "structure" else format(value, "g")
+        for name, value in dataclasses.asdict(report.rules).items()
+        if value != ""
+    }
     rows = [
         ("Made by", typed.get("by")),
         ("Made on", typed.get("when")),
-        ("Version", _joined(software)),
+        ("Version", part_of(about, "software")),
         *((f"{role_name(role)} model", ", ".join(filter(None, parts))) for role, parts in models.items()),
         ("Given", ACCESS[report.tier]),
         ("Data", typed.get("data") or task.dataset),
@@ -255,26 +232,22 @@ def provenance(report: AuditReport) -> list[tuple[str, str]]:
         ("Images", images),
         ("To be forgotten", "; ".join(forgotten(report))),
         ("Hash of the task", task.sha256),
-        ("Network", _joined(part_of(about, "network"))),
-        ("Rules", rules_line(report.rules)),
+        ("Network", part_of(about, "network")),
+        ("Rules", rules),
         ("Seed", str(about["seed"]) if "seed" in about else None),
         ("Planned before", f"the plan {plan_digest(about['plan'])}" if "plan" in about else None),
         ("Command", about.get("command")),
     ]
-    return [(term, str(value)) for term, value in rows if value]
+    return [
+        (term, ", ".join(f"{name} {each}" for name, each in value.items()) if isinstance(value, dict) else str(value))
+        for term, value in rows
+        if value
+    ]
 
 
 def hashes(report: AuditReport) -> list[tuple[str, str, str]]:
     """Role, hash of the weights (or nothing), hash of the record."""
     return [(role_name(role), report.models.get(role, ""), report.records[role]) for role in roles_in(report.records)]
-
-
-def rules_line(rules: Rules) -> str:
-    return ", ".join(
-        f"{name} {'by the number of references' if value is None else value if name == 'structure' else format(value, 'g')}"
-        for name, value in dataclasses.asdict(rules).items()
-        if value != ""
-    )
 
 
 def laxer(rules: Rules, references: int) -> list[str]:
@@ -309,10 +282,6 @@ def plan_digest(plan: Any) -> str:
 def part_of(about: Mapping[str, Any], name: str) -> dict[str, Any]:
     found = about.get(name)
     return found if isinstance(found, dict) else {}
-
-
-def _joined(values: Mapping[str, Any]) -> str | None:
-    return ", ".join(f"{name} {value}" for name, value in values.items()) or None
 
 
 @dataclass(frozen=True)
@@ -381,10 +350,7 @@ class Treatment:
     unlearned: float
     original: float
     references: tuple[float, ...]
-
-    @property
-    def gap(self) -> float | None:
-        return self.unlearned - mean(self.references) if self.references else None
+    gap: float | None
 
 
 def treatments(metrics: Mapping[str, Mapping[str, float]]) -> list[Treatment]:
@@ -395,17 +361,15 @@ def treatments(metrics: Mapping[str, Mapping[str, float]]) -> list[Treatment]:
     last = max(probes, key=lambda name: int(name[6:]), default="probe")
     names = ["recovery", last, *list(TREATMENTS)[1:]]
     names += [name for name in own if name.startswith("stress.") and name not in TREATMENTS]
-    return [
-        Treatment(
-            name,
-            "a linear reader of the last block" if name == last else TREATMENTS.get(name, name),
-            own[name],
-            metrics["original"][name],
-            tuple(metrics[role][name] for role in zeros),
-        )
-        for name in names
-        if all(name in metrics.get(role, {}) for role in ("unlearned", "original", *zeros))
-    ]
+    found = []
+    for name in names:
+        if any(name not in metrics.get(role, {}) for role in ("unlearned", "original", *zeros)):
+            continue
+        words = "a linear reader of the last block" if name == last else TREATMENTS.get(name, name)
+        theirs = tuple(metrics[role][name] for role in zeros)
+        gap = own[name] - mean(theirs) if theirs else None
+        found.append(Treatment(name, words, own[name], metrics["original"][name], theirs, gap))
+    return found
 
 
 CHECK = (
@@ -425,6 +389,9 @@ MOST_CLASSES = 5
 
 def shown(report: AuditReport) -> dict[str, Any]:
     """The content that the page and the plain report share, as their templates name it."""
+    # The reading of the critics where there is nothing to read.
+    random = [part.random for part in report.curves.values() if part.random is not None]
+    words = " Of labels exchanged at random, the same critics read at most {:.3f} nats of the last block."
     return {
         "report": report,
         "word": report.verdict.replace("_", " "),
@@ -439,7 +406,7 @@ def shown(report: AuditReport) -> dict[str, Any]:
         "provenance": provenance(report),
         "hashes": hashes(report),
         "settings": [
-            (label, _joined(fields) or "none")
+            (label, ", ".join(f"{name} {value}" for name, value in fields.items()) or "none")
             for label, fields in part_of(report.about, "measures").items()
             if isinstance(fields, dict)
         ],
@@ -448,25 +415,10 @@ def shown(report: AuditReport) -> dict[str, Any]:
         "role_name": role_name,
         "closer": CLOSER,
         "attack_result": attack_result,
-        "random_words": random_words,
+        "random_words": words.format(max(random)) if random else "",
         "check": CHECK,
         "not_checked": NOT_CHECKED,
     }
-
-
-def markdown(report: AuditReport) -> str:
-    """The verdict and its sentences first; then the evidence; last, how it was made and how to check it."""
-    found = {
-        role_name(role): Reading(report.metrics[role], notes=report.notes.get(role, {}))
-        for role in roles_in(report.metrics)
-    }
-    metrics = metrics_table(found, title=safe(subject(report)), reference=report.against != "none")
-    return _render(
-        "report.md",
-        **shown(report),
-        index=None if report.idi is None or report.idi.value is None else report.idi,
-        metrics=metrics.markdown().rstrip("\n"),
-    )
 
 
 def card(report: AuditReport, digest: str) -> str:
@@ -478,9 +430,9 @@ def card(report: AuditReport, digest: str) -> str:
     """
     typed, version = part_of(report.about, "typed"), part_of(report.about, "software").get("residua")
     made = " by ".join(str(each) for each in (typed.get("when"), typed.get("by")) if each)
-    return _render(
+    return plain(
         "card.md",
-        **shown(report),
+        report,
         digest=digest,
         forgotten=forgotten(report),
         most=MOST_CLASSES,
@@ -489,10 +441,25 @@ def card(report: AuditReport, digest: str) -> str:
     )
 
 
-def _render(template: str, **content: Any) -> str:
+@functools.cache
+def environment(*, autoescape: bool) -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=autoescape,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def plain(template: str, report: AuditReport, **more: Any) -> str:
+    """The report as this template has it, and `more` that it names; every name from a file is text and nothing else."""
     made = environment(autoescape=False)
     made.filters["text"] = safe
-    return printable(str(made.get_template(template).render(**content)))
+    return printable(str(made.get_template(template).render(**shown(report), **more)))
 
 
 def safe(text: str) -> str:

@@ -10,8 +10,8 @@ from residua.errors import InputError
 from residua.files import write_atomically
 from residua.record import Record
 from residua.report.audit import AuditReport
-from residua.report.figures.curves import curves_figure, idi_line, method_curves, trajectory_figure
-from residua.report.figures.scatter import embeddings, index_figure, metric_figure, points_of, tsne_figure
+from residua.report.figures.audit import curves_figure, embeddings, idi_line, tsne_figure
+from residua.report.figures.studies import index_figure, method_curves, metric_figure, points_of, trajectory_figure
 from residua.report.figures.style import drawing
 from residua.report.methods import by_method, by_setting, courses, method_means, role_of
 from residua.report.text import role_name

@@ -105,30 +105,25 @@ def svg(figure: Figure, name: str, text: str) -> str:
     body = re.sub(r"<style.*?</style>", "", body, flags=re.DOTALL)  # it would hold for the whole page
     used = set(re.findall(r'(?:url\(#|xlink:href="#)([^)"]+)', body))
     pieces = re.split(r"(<text.*?</text>)", body, flags=re.DOTALL)
-    body = "".join(_words(piece) if i % 2 else _shapes(piece, name, used) for i, piece in enumerate(pieces))
+    for i, piece in enumerate(pieces):
+        if i % 2:  # a text element: its content stays untouched, and its font is the page's
+            end = piece.index(">")
+            head = re.sub(r"font: ([\d.]+)px [^;\"]+", r"font-size: \1px", piece[:end])
+            pieces[i] = _finished(head) + piece[end:]
+            continue
+        piece = re.sub(r'id="series:(\w+)"', r'data-series="\1"', piece)
+        # Ids of this figure only where something refers to them.
+        piece = re.sub(r' id="([^"]+)"', lambda found: f' id="{name}-{found[1]}"' if found[1] in used else "", piece)
+        piece = re.sub(r"url\(#", f"url(#{name}-", piece)
+        piece = re.sub(r'xlink:href="#', f'href="#{name}-', piece)
+        piece = re.sub(r"<!--.*?-->", "", piece, flags=re.DOTALL)
+        pieces[i] = _finished(re.sub(r"\n\s*", " ", piece))
+    body = "".join(pieces)
     label = html.escape(text)
     return (
         f'<svg viewBox="{_finished(box[1]) if box else ""}" role="img" aria-label="{label}" '
         f'xmlns="http://www.w3.org/2000/svg">{body}</svg>'
     )
-
-
-def _shapes(markup: str, name: str, used: set[str]) -> str:
-    """Paths and styles: short numbers, colours as variables, ids of this figure only where something refers to them."""
-    markup = re.sub(r'id="series:(\w+)"', r'data-series="\1"', markup)
-    markup = re.sub(r' id="([^"]+)"', lambda found: f' id="{name}-{found[1]}"' if found[1] in used else "", markup)
-    markup = re.sub(r"url\(#", f"url(#{name}-", markup)
-    markup = re.sub(r'xlink:href="#', f'href="#{name}-', markup)
-    markup = re.sub(r"<!--.*?-->", "", markup, flags=re.DOTALL)
-    markup = re.sub(r"\n\s*", " ", markup)
-    return _finished(markup)
-
-
-def _words(markup: str) -> str:
-    """A text element: its attributes as shapes', its content untouched but for the font, which is the page's."""
-    end = markup.index(">")
-    head = re.sub(r"font: ([\d.]+)px [^;\"]+", r"font-size: \1px", markup[:end])
-    return _finished(head) + markup[end:]
 
 
 def _finished(markup: str) -> str:

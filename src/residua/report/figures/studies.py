@@ -1,4 +1,4 @@
-"""Points in a plane: methods of a study with the frontier, and t-SNE pictures of encoders."""
+"""Figures of studies: curves and courses of methods, methods as points with the frontier, metrics of controls."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from residua.report.controls import Detector
-from residua.report.figures.style import COLOURS, MARKERS, canvas, short
-from residua.report.methods import role_of
+from residua.report.figures.audit import KINDS, scale
+from residua.report.figures.style import COLOURS, MARKERS, canvas, colour_of, dash_of, short
+from residua.report.methods import MethodCurves, role_of
 from residua.report.table import spread
-from residua.report.text import Treatment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from residua.record import Record
 
 # Metrics that IDI is drawn against: the axis, whether larger is better (None: neither), whether it is logarithmic.
 AXES = {
@@ -28,8 +26,6 @@ AXES = {
     "RTE.cpu": ("processor time, seconds", False, True),
     "recovery": ("recovered accuracy, %", None, False),
 }
-# Points of one t-SNE picture: more only make a page heavy.
-MOST_POINTS = 600
 
 
 @dataclass(frozen=True)
@@ -129,72 +125,6 @@ def _name(axes: Axes, points: Sequence[Point]) -> None:
                       color=COLOURS["ink"])  # fmt: skip
 
 
-def embeddings(records: Mapping[str, Record], most: int = MOST_POINTS) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Coordinates, and which samples were to be forgotten, of the models whose record has them; at most so many each."""
-    found = {}
-    for name, record in records.items():
-        places, forgotten = (record.arrays.get(f"tsne.{part}") for part in ("coordinates", "forgotten"))
-        if places is not None and forgotten is not None:
-            some = np.linspace(0, len(places) - 1, min(most, len(places))).round().astype(int)
-            found[name] = (places[some], forgotten[some].astype(bool))
-    return found
-
-
-def tsne_figure(pictures: Mapping[str, tuple[np.ndarray, np.ndarray]], columns: int = 3) -> Figure:
-    """One panel per model: coordinates (n, 2) and which samples were to be forgotten."""
-    from matplotlib.figure import Figure
-
-    columns = min(columns, len(pictures))
-    rows = -(-len(pictures) // columns)
-    figure = Figure(figsize=(2.6 * columns, 2.75 * rows), layout="constrained")
-    grid = np.atleast_1d(figure.subplots(rows, columns)).ravel()
-    for axes, (name, (places, forgotten)) in zip(grid, pictures.items(), strict=False):
-        for which, colour, size in ((~forgotten, COLOURS["faint"], 5), (forgotten, COLOURS["unlearned"], 8)):
-            axes.scatter(*places[which].T, s=size, color=colour, lw=0)
-        axes.set(title=short(name), xticks=[], yticks=[])
-        for spine in axes.spines.values():
-            spine.set(visible=True, color=COLOURS["faint"])
-    for axes in grid[len(pictures) :]:
-        axes.set_visible(False)
-    return figure
-
-
-def treatments_figure(found: Sequence[Treatment], width: float = 430) -> Figure:
-    """Per cent of the forgotten that are answered correctly after each treatment."""
-    figure, axes = canvas(width, 70 + 34 * len(found))
-    for row, each in enumerate(found):
-        values = [100 * x for x in (each.unlearned, each.original, *each.references)]
-        axes.plot([min(values), max(values)], [row, row], color=COLOURS["faint"], lw=2, zorder=1)
-        named: list[str | None] = [None] * 3 if row else ["Unlearned", "Original", "References"]
-        for reference in each.references:
-            _dot(axes, 100 * reference, row, "reference", named[2], 15)
-            named[2] = None
-        _dot(axes, values[1], row, "original", named[1], 8)
-        _dot(axes, values[0], row, "unlearned", named[0], 9)
-        axes.annotate(each.words, (0, row - 0.27), fontsize=9.5, color=COLOURS["ink"])
-    axes.set(xlim=(-2, 102), ylim=(len(found) - 0.5, -0.75), yticks=[])
-    axes.set_xlabel("forgotten answered correctly afterwards, %")
-    axes.spines["left"].set_visible(False)
-    figure.legend(loc="outside upper left", ncols=3, fontsize=9.5)
-    return figure
-
-
-def _dot(axes: Axes, x: float, y: float, role: str, label: str | None, size: float) -> None:
-    axes.plot([x], [y], MARKERS[role], color=COLOURS[role], ms=size, mew=2 if role == "reference" else 0.8,
-              label=label, linestyle="none")  # fmt: skip
-
-
-def treatments_text(found: Sequence[Treatment]) -> str:
-    """The figure in words."""
-    each = found[0]
-    references = ", ".join(f"{100 * value:.0f}" for value in each.references) or "none"
-    return (
-        f"Per cent of the forgotten that are answered correctly after {len(found)} treatments. After the first, "
-        f"{each.words}: this model {100 * each.unlearned:.0f}, references {references}, Original "
-        f"{100 * each.original:.0f}. A table below has all."
-    )
-
-
 def detectors_figure(found: Sequence[Detector], width: float = 430) -> Figure:
     """The AUC of each metric with its interval; 0.5 is a coin."""
     figure, axes = canvas(width, 60 + 19 * len(found))
@@ -222,4 +152,43 @@ def index_figure(found: Mapping[str, tuple[Sequence[float], str]], width: float 
     axes.set(ylim=(len(rows) - 0.4, -0.6), xlabel="IDI (0: Retrain, 1: Original)")
     axes.set_yticks(range(len(rows)), [short(name) for name in rows])
     axes.grid(axis="x")
+    return figure
+
+
+def method_curves(found: MethodCurves) -> Figure:
+    """Every method of a study, each in a group of its own that a page can show and hide; roles have fixed colours."""
+    figure, axes = canvas(560, 330)
+    places = np.arange(len(found.blocks))
+    for number, (label, values) in enumerate(found.lines.items()):
+        role = role_of(label)
+        style, marker = KINDS[role] if role else (dash_of(number), "o")
+        colour = COLOURS[colour_of(number, role)]
+        lines = axes.plot(places, values, linestyle=style, marker=marker, ms=4.5, color=colour)
+        lines[0].set_gid(f"series:{number}")
+    scale(axes, [value for values in found.lines.values() for value in values], found.ceiling)
+    axes.set_xticks(places, [f"block {block}" for block in found.blocks])
+    axes.grid(axis="y")
+    return figure
+
+
+# What is drawn, and whether as it is stored: UA is an error, and its complement is easier to compare with TA.
+PANELS = (("on the forgotten, %", 0, True), ("on test data of the rest, %", 2, False))
+
+
+def trajectory_figure(courses: Mapping[str, np.ndarray], width: float = 560, height: float = 300) -> Figure:
+    """Accuracy on the forgotten and on test data after each epoch; each method in a group that a page can hide."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
+    for axes, (words, column, turned) in zip(figure.subplots(1, 2), PANELS, strict=True):
+        for number, (label, rows) in enumerate(courses.items()):
+            values = 100 * (1 - rows[:, column] if turned else rows[:, column])
+            colour = COLOURS[colour_of(number, role_of(label))]
+            lines = axes.plot(1 + np.arange(len(rows)), values, dash_of(number), marker="o", ms=4, color=colour)
+            lines[0].set_gid(f"series:{number}")
+        axes.set(xlabel="epoch", title=f"Accuracy {words}")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.margins(y=0.08)
+        axes.grid(axis="y")
     return figure

@@ -1,4 +1,4 @@
-"""Figures of information: a line for each model over its blocks, and IDI on a line of its own."""
+"""Figures of an audit: information over blocks, IDI on a line, what comes back after treatments, and t-SNE pictures."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from residua.report.audit import AuditReport, CurvePart
-from residua.report.figures.style import COLOURS, MARKERS, canvas, colour_of, dash_of, short
-from residua.report.methods import MethodCurves, role_of
-from residua.report.text import Known, a_reference, known_methods, role_name
+from residua.report.figures.style import COLOURS, MARKERS, canvas, short
+from residua.report.text import A_REFERENCE, Known, Treatment, known_methods, role_name
 from residua.roles import references_in
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from residua.record import Record
 
 # Intervals stand a little beside their block, so that those of several models can be told apart.
 OFFSETS = {"unlearned": 0.035, "original": -0.035, "reference": 0.0, "random": 0.0, "start": 0.0}
@@ -34,17 +35,26 @@ def curves_figure(curves: Mapping[str, CurvePart], width: float = 430, height: f
     first = next(iter(curves.values()))
     zeros = references_in(curves) or [role for role in curves if role == "random"]
     places = np.arange(len(first.blocks))
-    ceiling = first.ceiling
-    zero = np.mean([_values(curves[role]) for role in zeros], axis=0) if zeros else None
-    if zero is not None:
+    values = {role: np.array(list(curve.blocks.values())) for role, curve in curves.items()}
+    if zeros:
+        zero = np.mean([values[role] for role in zeros], axis=0)
         for role, alpha in (("original", 0.10), ("unlearned", 0.22)):
             if role in curves:
-                axes.fill_between(places, zero, _values(curves[role]), color=COLOURS[role], alpha=alpha, lw=0)
+                axes.fill_between(places, zero, values[role], color=COLOURS[role], alpha=alpha, lw=0)
     for role in sorted(curves, key=lambda role: role == "unlearned"):
-        _line(axes, places, curves[role], role, first_of_kind=role not in zeros[1:])
+        kind = "reference" if references_in([role]) else role
+        style, marker = KINDS[kind]
+        label = "References" if kind == "reference" else role_name(role)
+        # Original is drawn broad and below, so that a model with the same curve does not hide it.
+        broad, alpha = (5.5, 0.55) if kind == "original" else (1.8, 1.0)
+        axes.plot(places, values[role], style, marker=marker, ms=5, color=COLOURS[kind], lw=broad, alpha=alpha,
+                  label=None if role in zeros[1:] else label)  # fmt: skip
+        if intervals := curves[role].intervals:
+            low, high = np.array([intervals[block] for block in curves[role].blocks]).T
+            axes.vlines(places + OFFSETS[kind], low, high, color=COLOURS[kind], lw=2.2, alpha=0.5)
     ends = [end for curve in curves.values() for pair in curve.intervals.values() for end in pair]
     ends += [value for curve in curves.values() for value in curve.blocks.values()]
-    _scale(axes, ends, ceiling)
+    scale(axes, ends, first.ceiling)
     axes.set_xticks(places, [f"block {block}" for block in first.blocks])
     axes.margins(x=0.08)
     axes.grid(axis="y")
@@ -53,7 +63,7 @@ def curves_figure(curves: Mapping[str, CurvePart], width: float = 430, height: f
     return figure
 
 
-def _scale(axes: Axes, values: Sequence[float], ceiling: float) -> None:
+def scale(axes: Axes, values: Sequence[float], ceiling: float) -> None:
     """Limit the axis to what the curves need, since IDI is in their distances; the ceiling is named where it is above."""
     low, high = min(values), max(values)
     pad = 0.25 * ((high - low) or ceiling or 1.0)
@@ -67,20 +77,6 @@ def _scale(axes: Axes, values: Sequence[float], ceiling: float) -> None:
     axes.set(ylim=(max(0.0, low - pad), max(top, min(ceiling, top))), ylabel="nats")
 
 
-def _line(axes: Axes, places: np.ndarray, curve: CurvePart, role: str, first_of_kind: bool) -> None:
-    kind = "reference" if references_in([role]) else role
-    style, marker = KINDS[kind]
-    label = ("References" if kind == "reference" else role_name(role)) if first_of_kind else None
-    # Original is drawn broad and below, so that a model with the same curve does not hide it.
-    broad = 5.5 if kind == "original" else 1.8
-    axes.plot(places, _values(curve), style, marker=marker, ms=5, color=COLOURS[kind], label=label, lw=broad,
-              alpha=0.55 if kind == "original" else 1.0)  # fmt: skip
-    if curve.intervals:
-        ends = np.array([curve.intervals[block] for block in curve.blocks]).T
-        beside = places + OFFSETS[kind]
-        axes.vlines(beside, ends[0], ends[1], color=COLOURS[kind], lw=2.2, alpha=0.5)
-
-
 def curves_text(curves: Mapping[str, CurvePart]) -> str:
     """The figure in words."""
     first = next(iter(curves.values()))
@@ -90,49 +86,6 @@ def curves_text(curves: Mapping[str, CurvePart]) -> str:
         f"Information of each block about what was to be forgotten, at most {first.ceiling:.3f} nats. "
         f"In the last, block {last}: {values}. A table below has all blocks."
     )
-
-
-def method_curves(found: MethodCurves) -> Figure:
-    """Every method of a study, each in a group of its own that a page can show and hide; roles have fixed colours."""
-    figure, axes = canvas(560, 330)
-    places = np.arange(len(found.blocks))
-    for number, (label, values) in enumerate(found.lines.items()):
-        role = role_of(label)
-        style, marker = KINDS[role] if role else (dash_of(number), "o")
-        colour = COLOURS[colour_of(number, role)]
-        lines = axes.plot(places, values, linestyle=style, marker=marker, ms=4.5, color=colour)
-        lines[0].set_gid(f"series:{number}")
-    _scale(axes, [value for values in found.lines.values() for value in values], found.ceiling)
-    axes.set_xticks(places, [f"block {block}" for block in found.blocks])
-    axes.grid(axis="y")
-    return figure
-
-
-def _values(curve: CurvePart) -> np.ndarray:
-    return np.array(list(curve.blocks.values()))
-
-
-# What is drawn, and whether as it is stored: UA is an error, and its complement is easier to compare with TA.
-PANELS = (("on the forgotten, %", 0, True), ("on test data of the rest, %", 2, False))
-
-
-def trajectory_figure(courses: Mapping[str, np.ndarray], width: float = 560, height: float = 300) -> Figure:
-    """Accuracy on the forgotten and on test data after each epoch; each method in a group that a page can hide."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
-
-    figure = Figure(figsize=(width / 72, height / 72), layout="constrained")
-    for axes, (words, column, turned) in zip(figure.subplots(1, 2), PANELS, strict=True):
-        for number, (label, rows) in enumerate(courses.items()):
-            values = 100 * (1 - rows[:, column] if turned else rows[:, column])
-            colour = COLOURS[colour_of(number, role_of(label))]
-            lines = axes.plot(1 + np.arange(len(rows)), values, dash_of(number), marker="o", ms=4, color=colour)
-            lines[0].set_gid(f"series:{number}")
-        axes.set(xlabel="epoch", title=f"Accuracy {words}")
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.margins(y=0.08)
-        axes.grid(axis="y")
-    return figure
 
 
 # Height of the line alone and what known methods add to it, in points; and the same in units of the upright axis.
@@ -220,7 +173,7 @@ def idi_line_text(report: AuditReport) -> str:
     below = f" {known.sentence}" if known else ""
     began = "".join(f" The start of training is at {each:.2f}." for each in _start(report))
     return (
-        f"A line from 0, what {a_reference(report)} knows, to 1, what the model knew before. This model is at {index.value:.2f}, "
+        f"A line from 0, what {A_REFERENCE[report.against]} knows, to 1, what the model knew before. This model is at {index.value:.2f}, "
         f"with the interval {low:.2f} to {high:.2f}.{marked}{began}{below}"
     )
 
@@ -242,3 +195,68 @@ def _label(axes: Axes, x: float, y: float, text: str, role: str, ends: tuple[flo
     place = (x - ends[0]) / ((ends[1] - ends[0]) or 1.0)
     side = "left" if place < 0.2 else "right" if place > 0.8 else "center"
     axes.annotate(text, (x, y), ha=side, color=COLOURS[role], fontsize=11, fontweight="bold")
+
+
+# Points of one t-SNE picture: more only make a page heavy.
+MOST_POINTS = 600
+
+
+def embeddings(records: Mapping[str, Record], most: int = MOST_POINTS) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Coordinates, and which samples were to be forgotten, of the models whose record has them; at most so many each."""
+    found = {}
+    for name, record in records.items():
+        places, forgotten = (record.arrays.get(f"tsne.{part}") for part in ("coordinates", "forgotten"))
+        if places is not None and forgotten is not None:
+            some = np.linspace(0, len(places) - 1, min(most, len(places))).round().astype(int)
+            found[name] = (places[some], forgotten[some].astype(bool))
+    return found
+
+
+def tsne_figure(pictures: Mapping[str, tuple[np.ndarray, np.ndarray]], columns: int = 3) -> Figure:
+    """One panel per model: coordinates (n, 2) and which samples were to be forgotten."""
+    from matplotlib.figure import Figure
+
+    columns = min(columns, len(pictures))
+    rows = -(-len(pictures) // columns)
+    figure = Figure(figsize=(2.6 * columns, 2.75 * rows), layout="constrained")
+    grid = np.atleast_1d(figure.subplots(rows, columns)).ravel()
+    for axes, (name, (places, forgotten)) in zip(grid, pictures.items(), strict=False):
+        for which, colour, size in ((~forgotten, COLOURS["faint"], 5), (forgotten, COLOURS["unlearned"], 8)):
+            axes.scatter(*places[which].T, s=size, color=colour, lw=0)
+        axes.set(title=short(name), xticks=[], yticks=[])
+        for spine in axes.spines.values():
+            spine.set(visible=True, color=COLOURS["faint"])
+    for axes in grid[len(pictures) :]:
+        axes.set_visible(False)
+    return figure
+
+
+def treatments_figure(found: Sequence[Treatment], width: float = 430) -> Figure:
+    """Per cent of the forgotten that are answered correctly after each treatment."""
+    figure, axes = canvas(width, 70 + 34 * len(found))
+    for row, each in enumerate(found):
+        dots = [(x, "reference", "References", 15) for x in each.references]
+        dots += [(each.original, "original", "Original", 8), (each.unlearned, "unlearned", "Unlearned", 9)]
+        values = [100 * x for x, *_ in dots]
+        axes.plot([min(values), max(values)], [row, row], color=COLOURS["faint"], lw=2, zorder=1)
+        for number, (x, role, words, size) in enumerate(dots):
+            named = words if not row and (role != "reference" or not number) else None
+            axes.plot(100 * x, row, MARKERS[role], color=COLOURS[role], ms=size, label=named, linestyle="none",
+                      mew=2 if role == "reference" else 0.8)  # fmt: skip
+        axes.annotate(each.words, (0, row - 0.27), fontsize=9.5, color=COLOURS["ink"])
+    axes.set(xlim=(-2, 102), ylim=(len(found) - 0.5, -0.75), yticks=[])
+    axes.set_xlabel("forgotten answered correctly afterwards, %")
+    axes.spines["left"].set_visible(False)
+    figure.legend(loc="outside upper left", ncols=3, fontsize=9.5)
+    return figure
+
+
+def treatments_text(found: Sequence[Treatment]) -> str:
+    """The figure in words."""
+    each = found[0]
+    references = ", ".join(f"{100 * value:.0f}" for value in each.references) or "none"
+    return (
+        f"Per cent of the forgotten that are answered correctly after {len(found)} treatments. After the first, "
+        f"{each.words}: this model {100 * each.unlearned:.0f}, references {references}, Original "
+        f"{100 * each.original:.0f}. A table below has all."
+    )
