@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -38,4 +40,8 @@ def test_a_disk_without_room_says_so_before_anything_is_computed(monkeypatch):
 
 def test_the_disk_that_counts_is_that_of_the_temporary_folder(monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
-    assert 0 < room.free_disk() < 2**60
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000 if folder == str(tmp_path) else 0)
+    )
+    assert room.places({"fits": 900}, memory=0) == {"fits": "file"}
+    assert room.places({"too large": 901}, memory=0) == {"too large": "nowhere"}

@@ -49,14 +49,9 @@ def printable(text: str, most: int | None = None) -> str:
         text = f"{text[: most - 5 - half]} ... {text[-half:]}"
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_escaped(c) if _steers(c) else c for c in text)
-
-
-def _steers(character: str) -> bool:
-    """Control characters, those that reorder or hide text, and what no encoding can print."""
-    if character in "\n\t" or character.isprintable():
-        return False
-    return unicodedata.category(character) != "Zs"
+    # Control characters, those that reorder or hide text, and what no encoding can print.
+    harmless = {c for c in set(text) if c in "\n\t" or c.isprintable() or unicodedata.category(c) == "Zs"}
+    return "".join(c if c in harmless else _escaped(c) for c in text)
 
 
 def _escaped(character: str) -> str:

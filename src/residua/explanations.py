@@ -7,7 +7,6 @@ Reports, tables and `residua explain` use them; nothing here needs PyTorch. A pl
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import resources
 from typing import ClassVar, Literal
@@ -68,13 +67,14 @@ class Explanation:
 
 def explanations() -> tuple[Explanation, ...]:
     """Every metric: the package's own, and those of the plug-ins that were loaded so far."""
-    return (*METRICS, *_of_plugins())
+    theirs = [(label, entry) for label, entries in plugins.explanations().items() for entry in entries]
+    named = (each if each.measures else dataclasses.replace(each, measures=(label,)) for label, each in theirs)
+    return (*METRICS, *named)
 
 
 def explanation(word: str) -> Explanation:
     """The explanation of a metric or of a part of it, ignoring case."""
-    names = _names()
-    entry = names.get(word.lower()) or names.get(word.partition(".")[0].lower())
+    entry = explained(word)
     if entry is None:
         known = ", ".join(entry.name for entry in explanations())
         raise InputError(f"there is no metric {word!r}; choose one of {known}")
@@ -82,26 +82,14 @@ def explanation(word: str) -> Explanation:
 
 
 def explained(name: str) -> Explanation | None:
-    """The explanation of the value of this name; None for a value that has none."""
-    return _names().get(name.partition(".")[0].lower())
-
-
-def _of_plugins() -> Iterator[Explanation]:
-    for label, entries in plugins.explanations().items():
-        for entry in entries:
-            yield entry if entry.measures else dataclasses.replace(entry, measures=(label,))
-
-
-def _names() -> dict[str, Explanation]:
-    return _OWN_NAMES | _by_name(_of_plugins())
-
-
-def _by_name(entries: Iterable[Explanation]) -> dict[str, Explanation]:
-    return {word.lower(): entry for entry in entries for word in (entry.name, *entry.aliases)}
+    """The explanation of a metric, or of a part of it, by name or alias, ignoring case; None for a value that has none."""
+    theirs = explanations()[len(METRICS) :]
+    names = OWN_NAMES | {word.lower(): entry for entry in theirs for word in (entry.name, *entry.aliases)}
+    return names.get(name.lower()) or names.get(name.partition(".")[0].lower())
 
 
 # By box (outputs, cost, inside); measures before comparisons.
 METRICS = TypeAdapter(tuple[Explanation, ...]).validate_json(
     resources.files("residua").joinpath("metrics.json").read_bytes()
 )
-_OWN_NAMES = _by_name(METRICS)
+OWN_NAMES = {word.lower(): entry for entry in METRICS for word in (entry.name, *entry.aliases)}

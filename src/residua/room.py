@@ -24,21 +24,16 @@ Name = TypeVar("Name", bound=Hashable)
 TAKEN = 0.9
 
 
-def free_disk() -> int:
-    """Bytes that large arrays may take in the temporary folder."""
-    return int(TAKEN * shutil.disk_usage(tempfile.gettempdir()).free)
-
-
 def places(sizes: Mapping[Name, int], memory: int | None = None, disk: int | None = None) -> dict[Name, Place]:
     """The place of each array of so many bytes: the smallest are in memory, the next in a file, the rest nowhere.
 
     Args:
         sizes: Bytes by name.
         memory: Bytes of memory that they may take together; by default `memory_budget()`.
-        disk: Bytes of the temporary folder that they may take; by default `free_disk()`.
+        disk: Bytes of the temporary folder that they may take; by default `TAKEN` of what is free there.
     """
     memory = memory_budget() if memory is None else memory
-    disk = free_disk() if disk is None else disk
+    disk = int(TAKEN * shutil.disk_usage(tempfile.gettempdir()).free) if disk is None else disk
     found: dict[Name, Place] = {}
     for name, size in sorted(sizes.items(), key=lambda item: item[1]):
         found[name] = "memory" if size <= memory else "file" if size <= disk else "nowhere"

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import residua as rs
-from residua.audits.auditing import EXTRA_MEASURES, check_folder
+from residua.audits.auditing import EXTRA_MEASURES
+from residua.cli import main
 from residua.compare import Rules, idi, readings_of
 from residua.compare.verdicts import EXTRA_READINGS
 from residua.measure._outputs import logits, pooled
@@ -389,7 +390,12 @@ def test_what_cannot_be_audited_is_refused(look, given, says):
         look(**given)
 
 
-def test_a_place_that_cannot_be_written_is_refused_before_the_work(tmp_path):
+def test_a_place_that_cannot_be_written_is_refused_before_the_work(tmp_path, capsys):
+    """Before the models are looked for, which are not there."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(rs.InputError, match="cannot be written"):
-        check_folder(tmp_path / "file")
+    models = ["--original", "o.safetensors", "--unlearned", "u.safetensors"]
+    assert (
+        main(["audit", *models, "--out", str(tmp_path / "file"), "--data", "fashion-sample", "--forget", "class:6"])
+        == 3
+    )
+    assert "cannot be written" in capsys.readouterr().err

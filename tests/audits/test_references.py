@@ -7,8 +7,8 @@ import torch
 
 import residua as rs
 from residua.audits import auditing
-from residua.audits.arguments import references_by_role
 from residua.cli import main
+from residua.cli.options import references_by_role
 from residua.models.classifier import weights_digest
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 from planted_pages import HOSTILE, audit_report, record, study_records
 
-from residua.audits.pages import audits_in
 from residua.cli import main
 from residua.report import methods
 from residua.report.audit import AuditReport
 from residua.report.methods import study_tables, summary
-from residua.report.pages import audit_page, controls_page, generator, same_page, study_page
+from residua.report.pages import audit_page, audits_in, controls_page, generator, same_page, study_page
 from residua.report.text import facts, resolution
 
 RECORDS = Path(__file__).parents[2] / "records"

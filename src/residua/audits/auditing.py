@@ -10,23 +10,25 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
 
-from residua.audits.pages import THUMBNAILS, write_page, write_thumbnails
-from residua.audits.saved import Saved, SavedFeatures, SavedOutputs, as_saved, records_of_saved
+from residua.audits.saved import Saved, SavedFeatures, SavedOutputs, records_of_saved
 from residua.compare import IDI, Rules
 from residua.compare.verdicts import EXTRA_READINGS, START_READINGS, VERDICT_READINGS, Against, Word
 from residua.data.task import ForgetTask
 from residua.errors import InputError
-from residua.files import check_place, write_atomically
+from residua.files import write_atomically
 from residua.measure import MEASURES, InformationCurve, Measure, Moved, Perturbed
 from residua.measure.measuring import measured
 from residua.models.checkpoint import Checkpoint
 from residua.models.classifier import Classifier, check_redrawn, clone, remember_start, restart, weights_digest
 from residua.models.foreign.opening import started
+from residua.npz import write_npz
 from residua.progress import about, tell
 from residua.record import ProxyFacts, Record, TaskFacts, describe
 from residua.report.audit import AuditReport, audit_report
+from residua.report.pages import PAGE, THUMBNAILS, audit_page, read_thumbnails
 from residua.report.plan import Plan
 from residua.roles import reference_role, references_in
 from residua.training.loop import seeded
@@ -176,6 +178,15 @@ def read_models(
 Model = Classifier | Saved | SavedOutputs | SavedFeatures
 
 
+def as_saved(model: object) -> Saved | None:
+    """Outputs alone and features alone, as what was saved; None for a model."""
+    if isinstance(model, SavedOutputs):
+        return Saved(outputs=model)
+    if isinstance(model, SavedFeatures):
+        return Saved(features=model)
+    return model if isinstance(model, Saved) else None
+
+
 @dataclass(frozen=True)
 class Audit:
     """A report, and the records of the models that it follows from."""
@@ -211,8 +222,6 @@ class Audit:
         """The page, for notebooks: in a frame of its own, so that neither changes the other."""
         from html import escape
 
-        from residua.report.pages import audit_page
-
         page = escape(audit_page(self.report, self.records), quote=True)
         return f'<iframe srcdoc="{page}" title="{self.verdict}" style="width: 100%; height: 50rem; border: 0"></iframe>'
 
@@ -230,12 +239,28 @@ class Audit:
         for record in self.records.values() if records else ():
             record.write(folder / "records")
         if thumbnails is not None:
-            write_thumbnails(folder, self.report, thumbnails)
-        write_page(folder, self.report, self.records)
+            _write_thumbnails(folder, self.report, thumbnails)
+        # The page is what the folder gives, to the byte; `verify` draws it again.
+        page = audit_page(self.report, self.records, read_thumbnails(folder))
         plain, data = self.report.markdown(), self.report.model_dump_json(indent=1) + "\n"
-        write_atomically(folder / "report.md", lambda part: part.write_text(plain, "utf-8"))
-        write_atomically(folder / "report.json", lambda part: part.write_text(data, "utf-8"))
+        for name, text in ((PAGE, page), ("report.md", plain), ("report.json", data)):
+            write_atomically(folder / name, lambda part, text=text: part.write_text(text, "utf-8"))  # type: ignore[misc]
         return folder / "report.json"
+
+
+def _write_thumbnails(folder: Path, report: AuditReport, task: ForgetTask) -> None:
+    """Keep the images of the samples that the report names; nothing else of an audit holds raw data."""
+    wanted = [] if report.residue is None else [each.index for each in report.residue.samples]
+    places = {int(index): place for place, index in enumerate(task.forget.index.tolist())}
+    wanted = [index for index in wanted if index in places]
+    if not wanted or task.forget.images.shape[0] not in (1, 3):
+        return
+    where = task.forget.index[torch.tensor([places[index] for index in wanted])]
+    images = next(iter(task.forget.images.stream([where], torch.device("cpu"))))
+    pixels = images.permute(0, 2, 3, 1).contiguous().numpy()
+    step = max(1, max(pixels.shape[1:3]) // 72)
+    kept = {"index": np.array(wanted), "images": pixels[:, ::step, ::step]}
+    write_atomically(folder / THUMBNAILS, lambda part: write_npz(part, kept))
 
 
 class Auditor:
@@ -291,7 +316,12 @@ class Auditor:
         self.measures, self.pretraining = by_auditor(measures, seed), pretraining
         self.seed, self.budget = seed, budget
         self.plan, self.command, self.curve = plan, command, curve or InformationCurve()
-        self._fixed: dict[str, Model] = {"original": original} | _references(reference)
+        self._fixed: dict[str, Model] = {"original": original}
+        if kind_of_reference(reference)[0] == "model":
+            given = cast(list[Model], list(reference) if isinstance(reference, Sequence) else [reference])
+            if not given:
+                raise InputError("the list of references is empty; give a model or several, proxy:0.15 or none")
+            self._fixed |= {reference_role(number): model for number, model in enumerate(given, start=1)}
         self._digests = {
             role: weights_digest(model) for role, model in self._fixed.items() if isinstance(model, Classifier)
         }
@@ -437,12 +467,6 @@ def assert_forgot(**given: Any) -> Audit:
     return made
 
 
-def check_folder(folder: Path) -> None:
-    """Say before the work, not after it, that an audit cannot be saved here."""
-    check_place(folder / "report.json")
-    check_place(folder / "records" / "unlearned.json")
-
-
 def _check_plan(plan: Plan, **given: Any) -> None:
     """Refuse an audit that departs from its plan."""
     now = planned(**given)
@@ -478,16 +502,6 @@ def kind_of_reference(reference: Model | Sequence[Model] | str | None) -> tuple[
             "(three of them) or none"
         )
     return "proxy", float(words[1]), int(words[2] or 1)
-
-
-def _references(given: Model | Sequence[Model] | str | None) -> dict[str, Model]:
-    """Given models by the roles reference, reference2, ...; none where proxies are trained or there is no reference."""
-    if kind_of_reference(given)[0] != "model":
-        return {}
-    models = cast(list[Model], list(given) if isinstance(given, Sequence) else [given])
-    if not models:
-        raise InputError("the list of references is empty; give a model or several, proxy:0.15 or none")
-    return {reference_role(number): model for number, model in enumerate(models, start=1)}
 
 
 def planned(

@@ -11,8 +11,8 @@ from typing import Any, cast, get_type_hints
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from residua.audits.auditing import draw_random, read_models, starting_at, train_proxies
-from residua.audits.saved import Saved, as_saved, records_of_saved
+from residua.audits.auditing import as_saved, draw_random, read_models, starting_at, train_proxies
+from residua.audits.saved import Saved, records_of_saved
 from residua.audits.verifying import SAME_MACHINE, TOLERANCE, read_records, read_report, verify
 from residua.compare import IDI
 from residua.compare.verdicts import VERDICT_READINGS, Word

@@ -290,15 +290,6 @@ Readings = dict[str, dict[str, Reading]]
 FOLDS, SEED = 4, 0
 
 
-def as_saved(model: object) -> Saved | None:
-    """Outputs alone and features alone, as what was saved; None for a model."""
-    if isinstance(model, SavedOutputs):
-        return Saved(outputs=model)
-    if isinstance(model, SavedFeatures):
-        return Saved(features=model)
-    return model if isinstance(model, Saved) else None
-
-
 def records_of_saved(
     models: Mapping[str, Saved], *, seed: int = 0, command: str = "", files: Mapping[str, str] | None = None
 ) -> dict[str, Record]:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from residua.audits.pages import PAGE, read_thumbnails
 from residua.compare import curve_of
 from residua.compare.verdicts import START_READINGS, VERDICT_READINGS
 from residua.errors import InputError, first_line, printable
 from residua.files import read_text
 from residua.record import Record
 from residua.report.audit import AuditReport, audit_report
+from residua.report.pages import PAGE, audit_page, read_thumbnails, same_page
 from residua.report.text import role_name, task_of
 from residua.roles import roles_in
 from residua.text import Difference, differences
@@ -63,8 +63,6 @@ def _page_faults(folder: Path, report: AuditReport, records: Mapping[str, Record
     path = folder / PAGE
     if not path.exists() and not path.is_symlink():
         return []
-    from residua.report.pages import audit_page, same_page
-
     try:
         fault = same_page(_text(path), audit_page(report, records, read_thumbnails(folder)))
     except Exception as error:  # whatever a report that was made up holds

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from residua.audits import arguments, auditing, saved
+from residua.audits import auditing, saved
 from residua.cli import options as opt
 from residua.cli.console import echo, say, work, write_text
 from residua.cli.inputs import CRITIC, announce, choose_device, load_for, open_task, with_critics
@@ -27,9 +27,9 @@ from residua.models.checkpoint import Checkpoint, save
 from residua.models.classifier import Classifier
 from residua.models.foreign.fitting import starting_weights
 from residua.report.junit import junit as junit_xml
+from residua.report.junit import measuring_seconds
 from residua.report.plan import Plan
 from residua.text import seconds_of
-from residua.training.pretraining import Pretraining
 from residua.training.recipes import Scale, pretraining
 
 EXIT = {"FORGOTTEN": 0, "UNDETERMINED": 2}
@@ -195,11 +195,9 @@ def audit(
     rules = Rules(margin=margin, level=level, utility=utility, structure=allow_structure)
     curve = dataclasses.replace(InformationCurve(), **fields)
     measures = (*auditing.EXTRA_MEASURES, *((Stress(),) if stress else ()), *((Embedding(),) if tsne else ()))
-    references = arguments.references_by_role(reference or ["none"])
+    references = opt.references_by_role(reference or ["none"])
     init = None if init is None else str(starting_weights(init, Path(original).parent))
-    opened = functools.partial(
-        _opened, data=data, forget=forget, device=device, network=network, cuts=cuts, trust=trust
-    )
+    opened = partial(_opened, data=data, forget=forget, device=device, network=network, cuts=cuts, trust=trust)
     if plan_only:
         idle = {"unlearned": unlearned, "out": out, "junit": junit, "budget": budget, "outputs": outputs,
                 "features": features, "thumbnails": thumbnails, "release": release, "precision": precision,
@@ -213,7 +211,7 @@ def audit(
         "rules": rules, "budget": None if budget is None else seconds_of(budget), "precision": precision,
         "plan": None if plan is None else Plan.read(plan), "command": opt.command_line(), "seed": seed,
     }  # fmt: skip
-    if arguments.is_keyword(words["reference"]):
+    if opt.is_keyword(words["reference"]):
         auditing.kind_of_reference(words["reference"])  # words that are not understood cost no loading
         given["reference"] = words.pop("reference")
     if outputs or features:
@@ -221,24 +219,26 @@ def audit(
                 "plan": plan, "thumbnails": thumbnails, "tsne": tsne, "release": release, "precision": precision, "init": init}  # fmt: skip
         idle |= {CRITIC.get(name, name): value for name, value in fields.items()}
         models: dict[str, Any] = dict(_saved(words, outputs, features, data or forget, idle))
-        hashes = arguments.file_hashes(words)
+        hashes = opt.file_hashes(words)
     else:
         task, models, hashes = opened(words)
         _introduce(task, models["original"])
         audited = _released(release, models, task, opened, hashes) if release else audited
-        models |= _started(init, models["original"], seed, trust, hashes)
+        if init is not None:  # the model that Original's training started from
+            file = Checkpoint(init)
+            hashes["start"], models["start"] = file.sha256, auditing.draw_start(models["original"], file, seed, trust)
         given |= {"task": task, "curve": curve, "measures": measures}
         if given.get("reference", "none") != "none":
-            given["pretraining"] = _training_of_proxies(scale, task, models["original"])
+            network_name = str(models["original"].architecture.get("network", ""))
+            given["pretraining"] = pretraining(scale, task.dataset, network_name)
     fixed = {role: model for role, model in models.items() if role not in audited}
-    auditor = auditing.Auditor(**given | arguments.as_kwargs(fixed))
+    auditor = auditing.Auditor(**given | opt.as_kwargs(fixed))
     auditor.check(*(models[role] for role in audited))
-    typed = {"original": original, **references, "data": data, "forget": forget, "network": network}
-    typed, codes = typed | {"cuts": cuts, "device": device, "by": by, "init": init}, []
+    codes, typed = [], {"original": original, **references, "data": data, "forget": forget, "network": network}
+    typed |= {"cuts": cuts, "device": device, "by": by, "init": init}
     for role, folder in folders.items():
         with work(steps=_steps(given, fixed)):
-            said = _typed(typed, audited[role], folder)
-            done = auditor.audit(models[role], typed=said, files=_files(role, audited, hashes))
+            done = auditor.audit(models[role], **_own(role, audited, folder, typed, hashes))
         shown = given["task"] if thumbnails else None
         _show(done, folder, shown, as_json, junit, f"{audited[role]}: " if len(audited) > 1 else "", records)
         codes.append(EXIT.get(done.verdict, 1))
@@ -256,13 +256,14 @@ def _audited(
     if len(files) > 1:
         if junit:
             raise InputError("--junit is the result of one model; leave it out, or audit the models one by one")
-        names = [arguments.files_of(file)[0].stem for file in files]
+        names = [opt.files_of(file)[0].stem for file in files]
         if out and len(set(names)) < len(names):
             raise InputError("two of the audited files have the same name, and so would their reports; rename one")
         folders = {role: out / name if out else None for role, name in zip(roles, names, strict=True)}
     for folder in folders.values():
         if folder:
-            auditing.check_folder(folder)
+            check_place(folder / "report.json")
+            check_place(folder / "records" / "unlearned.json")
     if junit:
         check_place(junit)
     if release is not None:
@@ -297,26 +298,27 @@ def _released(
     return audited
 
 
-def _typed(words: Mapping[str, str | None], file: str, out: Path | None) -> dict[str, Any]:
-    """Names, dates and files typed for the audit of one of the models, and when."""
-    when = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
-    given = {name: word for name, word in words.items() if word is not None}
-    given |= {"unlearned": file, "when": when}
-    # The path from the folder of the report to where the command was typed.
-    return given if out is None or out.is_absolute() else given | {"from": os.path.relpath(".", out)}
-
-
-def _files(role: str, audited: Mapping[str, str], hashes: Mapping[str, str]) -> dict[str, str]:
-    """The hashes of the files of one audit: of the model with this role and of those that it is compared with."""
-    return {"unlearned" if name == role else name: value for name, value in hashes.items()
-            if name == role or name not in audited}  # fmt: skip
+def _own(
+    role: str, audited: Mapping[str, str], out: Path | None, words: Mapping[str, str | None], hashes: Mapping[str, str]
+) -> dict[str, dict[str, str]]:
+    """The words typed for the audit of one of the models, and the hashes of its file and of those it is compared with."""
+    typed = {name: word for name, word in words.items() if word is not None}
+    typed |= {"unlearned": audited[role], "when": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"}
+    if (
+        out is not None and not out.is_absolute()
+    ):  # the path from the folder of the report to where the command was typed
+        typed["from"] = os.path.relpath(".", out)
+    files = {name: sha for name, sha in hashes.items() if name not in audited}
+    if role in hashes:
+        files["unlearned"] = hashes[role]
+    return {"typed": typed, "files": files}
 
 
 def _write_plan(path: Path, words: Mapping[str, str], opened: Callable[..., Any], asked: Mapping[str, Any]) -> None:
     check_place(path)
     task, models, _ = opened(words)
     zero: dict[str, Any] = {"reference": words["reference"]}  # a keyword, unless there are files
-    made = auditing.planned(**zero | arguments.as_kwargs(models) | dict(asked), task=task)
+    made = auditing.planned(**zero | opt.as_kwargs(models) | dict(asked), task=task)
     echo(f"{made.sha256}  {made.write(path)}")
 
 
@@ -334,28 +336,13 @@ def _opened(
     if not data or not forget:
         raise InputError("--data and --forget say what was to be forgotten; give both")
     where = choose_device(device)
-    files = {role: Checkpoint(word) for role, word in words.items() if not arguments.is_keyword(word)}
+    files = {role: Checkpoint(word) for role, word in words.items() if not opt.is_keyword(word)}
     hashes = {role: file.sha256 for role, file in files.items()}
     task = open_task(data, forget, list(files.values()))
     # Each file's bytes are given up once its model is there.
     models = {role: load_for(task, files.pop(role), where, network, cuts, trust) for role in hashes}
     announce(where)
     return task, models, hashes
-
-
-def _started(
-    init: str | None, original: Classifier, seed: int, trust: bool, hashes: dict[str, str]
-) -> dict[str, Classifier]:
-    """The model that Original's training started from, by its role, where its file was given."""
-    if init is None:
-        return {}
-    file = Checkpoint(init)
-    hashes["start"] = file.sha256
-    return {"start": auditing.draw_start(original, file, seed, trust)}
-
-
-def _training_of_proxies(scale: Scale, task: ForgetTask, original: Classifier) -> Pretraining:
-    return pretraining(scale, task.dataset, str(original.architecture.get("network", "")))
 
 
 def _show(
@@ -376,7 +363,7 @@ def _show(
         made.save(out, thumbnails=thumbnails, records=records)
         say(f"The report{' and its records are' if records else ' is'} in {out}/; open {out / 'report.html'}.")
     if junit:
-        write_text(junit, junit_xml(made.report, arguments.measuring_seconds(made.records)))
+        write_text(junit, junit_xml(made.report, measuring_seconds(made.records)))
 
 
 def _refuse_idle(options: Mapping[str, Any], where: str) -> None:
@@ -398,7 +385,7 @@ def _saved(
         raise InputError("saved outputs and features carry their own labels; leave --data and --forget out")
     _refuse_idle(idle, "in an audit of saved files")
     if outputs and features:
-        return {role: saved.read_saved(*arguments.files_of(word)).sampled() for role, word in words.items()}
+        return {role: saved.read_saved(*opt.files_of(word)).sampled() for role, word in words.items()}
     return {
         role: saved.read_outputs(word) if outputs else saved.read_features(word).sampled()
         for role, word in words.items()

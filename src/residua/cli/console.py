@@ -105,19 +105,6 @@ def live_line(description: str = "") -> Iterator[Callable[[str, float | None], N
         yield update
 
 
-def _announcement(device: torch.device | None) -> Callable[[], None]:
-    """A function whose first call says the device and its number formats."""
-    from residua.device import device_facts
-
-    unsaid = iter([] if device is None else [device_facts(device)])
-
-    def announce() -> None:
-        for sentence in unsaid:
-            say(sentence)
-
-    return announce
-
-
 @contextlib.contextmanager
 def work(stage: str = "", device: torch.device | None = None, steps: Sequence[str] = ()) -> Iterator[None]:
     """Progress of the stages that the body reports and of its trainings; where there is no terminal, one line each.
@@ -127,10 +114,11 @@ def work(stage: str = "", device: torch.device | None = None, steps: Sequence[st
         device: Device of the trainings, which is said as the first of them begins.
         steps: Stages that are expected, as `model: measure`; then the time left is said once it can be told.
     """
+    from residua.device import device_facts
     from residua.progress import listening
     from residua.training.loop import watching
 
-    announce, remaining = _announcement(device), Remaining(steps)
+    remaining = Remaining(steps)
     with live_line(stage) as update:
 
         def on_stage(what: str, fraction: float | None) -> None:
@@ -141,7 +129,10 @@ def work(stage: str = "", device: torch.device | None = None, steps: Sequence[st
                 say(stage)
 
         def on_step(tick: Tick) -> None:
-            announce()
+            nonlocal device
+            if device is not None:
+                say(device_facts(device))
+                device = None
             words = f"epoch {tick.epoch}/{tick.epochs}, loss {tick.loss:.3f}"
             fraction = ((tick.epoch - 1) * tick.steps + tick.step) / (tick.epochs * tick.steps)
             update(f"{stage}, {words}", fraction)
@@ -185,13 +176,16 @@ def study_progress(device: torch.device | None = None) -> Iterator[dict[str, Any
 
     Where there is no terminal, one line for each cell that was computed. An interruption says how to resume.
     """
-    announce = _announcement(device)
+    from residua.device import device_facts
+
     with live_line("looking") as update:
         before, last = -1, ""
 
         def progress(step: Step) -> None:
-            nonlocal before, last
-            announce()
+            nonlocal before, last, device
+            if device is not None:
+                say(device_facts(device))
+                device = None
             words = time_left(step.left, step.unknown)
             left = f", {words} left" if words else ""
             running = f", now {', '.join(step.running[:2])}" if step.running else ""

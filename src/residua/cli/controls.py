@@ -6,7 +6,6 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated
 
-from residua.audits.pages import PAGE
 from residua.audits.verifying import reports_in
 from residua.cli import options as opt
 from residua.cli.console import report_failures, say, show, study_progress, write_text
@@ -27,7 +26,7 @@ from residua.report.controls import (
     residue_table,
     verdict_table,
 )
-from residua.report.pages import controls_page
+from residua.report.pages import PAGE, controls_page
 from residua.study import calibrating, presets
 from residua.text import slug
 

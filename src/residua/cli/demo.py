@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from residua.audits.pages import PAGE
 from residua.cli import options as opt
 from residua.cli.console import echo, report_failures, say, show, study_progress, write_text
 from residua.cli.inputs import choose_device, open_task
@@ -15,7 +14,7 @@ from residua.compare import Rules
 from residua.files import check_place, write_atomically
 from residua.report.controls import control_reports, found_table
 from residua.report.methods import study_tables
-from residua.report.pages import study_page
+from residua.report.pages import PAGE, study_page
 from residua.study.presets import complete, demonstration
 from residua.text import slug
 

@@ -8,9 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from residua.audits.arguments import measuring_seconds
 from residua.audits.attesting import checked, statement
-from residua.audits.pages import PAGE, audits_in, read_thumbnails
 from residua.audits.verifying import read_records, read_report, reports_in
 from residua.cli import options as opt
 from residua.cli.console import echo, write_text
@@ -20,8 +18,8 @@ from residua.files import check_place
 from residua.record import Record
 from residua.report.audit import AuditReport
 from residua.report.figures import Against, Kind, save_figure
-from residua.report.junit import junit
-from residua.report.pages import audit_page, controls_page, study_page
+from residua.report.junit import junit, measuring_seconds
+from residua.report.pages import PAGE, audit_page, audits_in, controls_page, read_thumbnails, study_page
 from residua.report.text import card
 
 Format = Literal["page", "card", "statement", "junit", "figure"]

@@ -47,8 +47,18 @@ def open_task(
     Where the words do not say how images are prepared, `shown` does, and without it the checkpoints of `models`.
     """
     asked = split_settings(data)[1].keys()
-    silent = models and not asked & {"mean", "normalise"} and not shown
-    carried, source = carried_by(models) if silent else (shown, "")
+    carried, source = shown, ""
+    for path in [] if shown or asked & {"mean", "normalise"} else models:
+        found = None if path is None else from_checkpoint(Checkpoint.of(path).preprocessing)
+        if found is None:
+            continue
+        if carried is None:
+            carried, source = found, str(path)
+        elif not _alike(carried, found):
+            raise InputError(
+                f"{source} and {path} were trained on images of another size or normalisation, so no one way to show "
+                "images serves both; audit them on the same, with --size and --mean and --std if you know it"
+            )
     opened = open_dataset(data, carried=carried)
     for note in opened.notes:
         say(f"note: {note}")
@@ -61,24 +71,6 @@ def open_task(
             left, right = next(iter(pairs))
             say(f"note: {len(pairs)} pairs of exactly equal images in {splits} (first: {left} and {right})")
     return task
-
-
-def carried_by(models: Sequence[str | Path | Checkpoint | None]) -> tuple[Preprocessing | None, str]:
-    """The preprocessing that checkpoints carry, which must be the same in all, and the file that carries it."""
-    first: tuple[Preprocessing | None, str] = (None, "")
-    for path in models:
-        if path is None:
-            continue
-        found = from_checkpoint(Checkpoint.of(path).preprocessing)
-        if found is None:
-            continue
-        if first[0] is not None and not _alike(first[0], found):
-            raise InputError(
-                f"{first[1]} and {path} were trained on images of another size or normalisation, so no one way to show "
-                "images serves both; audit them on the same, with --size and --mean and --std if you know it"
-            )
-        first = first if first[0] is not None else (found, str(path))
-    return first
 
 
 def _alike(one: Preprocessing, other: Preprocessing) -> bool:

@@ -8,7 +8,7 @@ import itertools
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,6 +17,8 @@ import typer
 from residua import plugins
 from residua.device import PRECISION
 from residua.errors import InputError
+from residua.files import file_hash
+from residua.roles import reference_role, references_in
 
 
 def panel(heading: str) -> Callable[..., Any]:
@@ -221,3 +223,59 @@ def command_line() -> str:
     chosen = os.environ.get(PRECISION)
     before = f"{PRECISION}={shlex.quote(chosen)} " if chosen else ""
     return before + shlex.join(["residua", *sys.argv[1:]])
+
+
+# Models as they are typed: files, folders, or a word for references that the audit makes itself.
+MODEL_FILES = (".safetensors", ".pt", ".pth", ".npz")
+
+
+def is_keyword(word: str) -> bool:
+    """True if a word of --reference names no file: none, or a proxy that the audit trains."""
+    return word == "none" or word.startswith("proxy:")
+
+
+def references_by_role(words: Sequence[str]) -> dict[str, str]:
+    """The references that were typed, by role; a folder stands for the models and saved files in it."""
+    files: list[str] = []
+    for word in words:
+        folder = Path(word)
+        if is_keyword(word) or not folder.is_dir() or (folder / "config.json").exists():
+            files.append(word)  # a folder with a config.json is one model
+            continue
+        found = sorted(str(path) for path in folder.iterdir() if path.suffix in MODEL_FILES)
+        if not found:
+            kinds = ", ".join(MODEL_FILES)
+            raise InputError(f"--reference {word} is a folder without models ({kinds}); give files or another folder")
+        files += found
+    if len(files) > 1 and any(is_keyword(file) for file in files):
+        raise InputError(
+            f"--reference {next(filter(is_keyword, files))} stands alone; give files, proxy:0.15x3 or none"
+        )
+    return {reference_role(number): file for number, file in enumerate(files, start=1)}
+
+
+def files_of(words: str) -> list[Path]:
+    """One file, or several separated by commas; an existing file whose name has a comma is one."""
+    return [Path(words)] if exists(Path(words)) else [Path(word) for word in words.split(",")]
+
+
+def exists(path: Path) -> bool:
+    """True if there is such a file; False for a name that no file can have."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+def file_hashes(words: Mapping[str, str]) -> dict[str, str]:
+    """SHA-256 of each single file that was typed, by role, which identifies the file that was audited."""
+    files = {role: files_of(word) for role, word in words.items() if not is_keyword(word)}
+    return {role: file_hash(paths[0]) for role, paths in files.items() if len(paths) == 1 and paths[0].is_file()}
+
+
+def as_kwargs(models: Mapping[str, Any]) -> dict[str, Any]:
+    """Models by role as `audit` and `rerun` take them: the references in one list."""
+    references = [models[role] for role in references_in(models)]
+    names = {"original": "original", "unlearned": "unlearned", "start": "init"}
+    others = {names[role]: model for role, model in models.items() if role in names}
+    return others | ({"reference": references} if references else {})

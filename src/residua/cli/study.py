@@ -13,7 +13,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 from residua import plugins
-from residua.audits.pages import PAGE, audits_in
 from residua.cli import console
 from residua.cli import options as opt
 from residua.cli.console import write_text
@@ -26,7 +25,7 @@ from residua.models.foreign.fitting import starting_weights
 from residua.record import Record
 from residua.report.controls import compact, control_reports, model_verdicts, verdicts_of
 from residua.report.methods import study_tables, summary
-from residua.report.pages import study_page
+from residua.report.pages import PAGE, audits_in, study_page
 from residua.report.questions import answers
 from residua.report.table import Table
 from residua.study import folder as folders

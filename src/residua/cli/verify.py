@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from residua.audits.arguments import as_kwargs, exists, file_hashes, files_of
-from residua.audits.pages import PAGE, THUMBNAILS
 from residua.audits.verifying import SAME_MACHINE, TOLERANCE, changes, read_records, read_report
 from residua.audits.verifying import verify as run_verify
 from residua.cli import options as opt
 from residua.cli.console import echo, work
 from residua.errors import LONGEST_SENTENCE, InputError, printable
 from residua.files import read_text
+from residua.report.pages import PAGE, THUMBNAILS, drawn_elsewhere
 from residua.report.plan import Plan, departures
 from residua.report.text import laxer
 from residua.roles import reference_role, references_in
@@ -129,7 +128,6 @@ def _departures(folder: Path, plan: Path | None) -> list[str]:
 
 def _of_page(folder: Path) -> list[str]:
     """Checks of the page, if there is one."""
-    from residua.report.pages import drawn_elsewhere
 
     if not (folder / PAGE).exists():
         return []
@@ -159,12 +157,12 @@ def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float | 
         raise InputError(f"the report does not say where its models and data are; give --{', --'.join(missing)}")
     words = {name: typed[name] if name in typed else _now_at(then[name], name, folder, then) for name in needed}
     if report.tier != "weights":
-        models: dict[str, Any] = {role: read_saved(*files_of(words[role])).sampled() for role in roles}
+        models: dict[str, Any] = {role: read_saved(*opt.files_of(words[role])).sampled() for role in roles}
         for role, model in models.items():
             check_model(records[role], model, words[role])
-        hashes = file_hashes({role: words[role] for role in roles})
+        hashes = opt.file_hashes({role: words[role] for role in roles})
         with work():
-            return run_rerun(folder, **as_kwargs(models), tolerance=tolerance, files=hashes)
+            return run_rerun(folder, **opt.as_kwargs(models), tolerance=tolerance, files=hashes)
     network = typed.get("network", then.get("network"))
     if network and ":" in network and "network" not in typed:
         raise InputError(
@@ -186,7 +184,7 @@ def _rerun(folder: Path, typed: dict[str, str], trust: bool, tolerance: float | 
         models["start"], hashes["start"] = draw_start(models["original"], file, seed, trust), file.sha256
     announce(where)
     with work():
-        return run_rerun(folder, **as_kwargs(models), task=task, tolerance=tolerance, files=hashes)
+        return run_rerun(folder, **opt.as_kwargs(models), task=task, tolerance=tolerance, files=hashes)
 
 
 def _refuse_strange(typed: dict[str, str], needed: list[str], references: int) -> None:
@@ -252,7 +250,7 @@ def _now_at(words: str, name: str, folder: Path, then: dict[str, str]) -> str:
     places = [Path(words), folder.parent / Path(words).name]
     if "from" in then:
         places.insert(0, Path(os.path.normpath(folder / then["from"] / words)))
-    there = next(filter(exists, places), None)
+    there = next(filter(opt.exists, places), None)
     if there is None and "," in words:
         return ",".join(_now_at(word, name, folder, then) for word in words.split(","))
     return str(there or words)

@@ -67,9 +67,8 @@ def three_sample(unlearned: np.ndarray, reference: np.ndarray, original: np.ndar
     """
     u, r, o = _rows(unlearned, reference, original)
     gamma = 1 / (2 * _square_width(_distances(np.concatenate([u, r, o]))))
-    of_each = _of_each(u, r, o, gamma)
-    difference = float(of_each.mean())
-    error = float(np.linalg.norm(_deviations(of_each)))
+    difference, deviations = _statistic(u, r, o, gamma)
+    error = float(np.linalg.norm(deviations))
     # The kernel's mean over different samples, within the two models and between them.
     grams = (_kernel(u, u, gamma), _kernel(r, r, gamma), _kernel(u, r, gamma))
     own, theirs, cross = (float((gram.sum() - np.trace(gram)) / (len(u) * (len(u) - 1))) for gram in grams)
@@ -99,30 +98,26 @@ def aggregated_three_sample(unlearned: np.ndarray, reference: np.ndarray, origin
     squares = _distances(np.concatenate([u, r, o]))
     squares[squares == 0] = _square_width(squares)
     low, high = np.sqrt(np.quantile(squares, (0.05, 0.95)))
-    parts = [_of_each(u, r, o, 1 / (2 * width**2)) for width in np.linspace(low / 2, 2 * high, WIDTHS)]
-    observed = -np.array([part.mean() for part in parts])
+    found = [_statistic(u, r, o, 1 / (2 * width**2)) for width in np.linspace(low / 2, 2 * high, WIDTHS)]
+    observed = -np.array([difference for difference, _ in found])
     observed[np.abs(observed) < 1e-12] = 0.0
     multipliers = np.random.default_rng(0).standard_normal((len(u), DRAWS))
-    null = np.stack([_deviations(part) for part in parts]) @ multipliers
+    null = np.stack([deviations for _, deviations in found]) @ multipliers
     both = np.concatenate([observed[:, None], null], axis=1)
     # A p-value falls with the number of the width's values that are smaller, for the observed one and for every draw.
     below = np.stack([np.searchsorted(np.sort(row), row) for row in both]).max(axis=0)
     return float((below >= below[0]).mean())
 
 
-def _of_each(u: np.ndarray, r: np.ndarray, o: np.ndarray, gamma: float) -> np.ndarray:
-    """The mean of the U-statistic's kernel h(w_i, w_j) over j, for every sample i; their mean is D."""
-    cross_r, cross_o = _kernel(u, r, gamma), _kernel(u, o, gamma)
+def _statistic(u: np.ndarray, r: np.ndarray, o: np.ndarray, gamma: float) -> tuple[float, np.ndarray]:
+    """D, and the samples' parts of it less their mean, whose squares add up to the jackknife's variance of D."""
+    n, cross_r, cross_o = len(u), _kernel(u, r, gamma), _kernel(u, o, gamma)
     pairs = _kernel(r, r, gamma) - _kernel(o, o, gamma)
     pairs += cross_o + cross_o.T - cross_r - cross_r.T
     np.fill_diagonal(pairs, 0.0)
-    return np.asarray(pairs.sum(axis=1) / (len(u) - 1))
-
-
-def _deviations(of_each: np.ndarray) -> np.ndarray:
-    """The samples' parts of D less their mean, whose squares add up to the jackknife's variance of D."""
-    n = len(of_each)
-    return np.asarray(2 * math.sqrt((n - 1) / n) / (n - 2) * (of_each - of_each.mean()))
+    # The mean of the U-statistic's kernel h(w_i, w_j) over j, for every sample i; their mean is D.
+    of_each = pairs.sum(axis=1) / (n - 1)
+    return float(of_each.mean()), 2 * math.sqrt((n - 1) / n) / (n - 2) * (of_each - of_each.mean())
 
 
 def _rows(*arrays: np.ndarray) -> list[np.ndarray]:

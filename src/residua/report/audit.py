@@ -428,9 +428,10 @@ def find_tests(read: Readings) -> dict[str, ThreeSample]:
     three = [ends[0], read[zeros[0]], ends[1]]
     if all("representation" in readings for readings in three):
         kept = [readings["representation"].arrays for readings in three]
-        for key in sorted((key for key in kept[0] if key.startswith("profile.")), key=_number):
+        for block in sorted(int(key.removeprefix("profile.")) for key in kept[0] if key.startswith("profile.")):
+            key = f"profile.{block}"
             if all(key in arrays for arrays in kept) and len(kept[0][key]) >= FEWEST:
-                tests[f"block {_number(key)}"] = compare.three_sample(*(arrays[key] for arrays in kept))
+                tests[f"block {block}"] = compare.three_sample(*(arrays[key] for arrays in kept))
     return tests
 
 
@@ -476,9 +477,9 @@ def find_witnesses(read: Readings, task: TaskFacts) -> list[Witness]:
         return []
     n = task.size("forget_test" if task.scenario == "class" else "forget")
     witnesses = []
-    probes = [name for name in read["unlearned"].get("probe", Reading({})).values if name.count(".") == 1]
-    last = max(probes, key=_number, default="")
-    for label, name in (("recovery", "recovery"), ("probe", last)):
+    probes = (name.split(".") for name in read["unlearned"].get("probe", Reading({})).values)
+    last = max((int(parts[1]) for parts in probes if len(parts) == 2), default="")
+    for label, name in (("recovery", "recovery"), ("probe", f"probe.{last}")):
         known = _shares(read, label, name)
         if not n or known is None:
             continue
@@ -578,7 +579,3 @@ def forget_side(read: Readings, task: TaskFacts) -> Side | Literal["neither"] | 
         n=task.size("forget"),
     )
     return side or "neither"
-
-
-def _number(key: str) -> int:
-    return int(key.rpartition(".")[2])

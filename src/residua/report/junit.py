@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
@@ -13,6 +14,7 @@ from residua.report.table import with_interval
 from residua.report.text import Outcome, contradicts, facts, hashes, subject
 
 if TYPE_CHECKING:
+    from residua.record import Record
     from residua.report.audit import AuditReport
 
 SUITE = "residua audit"
@@ -90,3 +92,8 @@ def _properties(report: AuditReport) -> list[tuple[str, str]]:
 def _text(text: str) -> str:
     """Text that XML can hold and a terminal can show, whatever file it came from."""
     return _UNWRITABLE.sub("?", printable(text, LONGEST))
+
+
+def measuring_seconds(records: Mapping[str, Record]) -> float:
+    """The time that measuring all models took; parts of a measurement are not counted twice."""
+    return sum(seconds for record in records.values() for part, seconds in record.seconds.items() if "." not in part)

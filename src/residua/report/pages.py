@@ -9,17 +9,19 @@ import re
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import numpy as np
 
 from residua.compare.verdicts import WORDS
-from residua.errors import printable
+from residua.errors import InputError, printable
 from residua.explanations import explained
+from residua.npz import read_npz
 from residua.readings import Reading
 from residua.record import Record
 from residua.report.audit import AuditReport
@@ -32,6 +34,8 @@ from residua.report.text import A_REFERENCE, TEMPLATES, TONES, environment, prov
 from residua.roles import references_in, roles_in
 from residua.text import slug
 
+PAGE, THUMBNAILS = "report.html", "thumbnails.npz"
+MOST_BYTES = 20_000_000  # of thumbnails
 # Metrics in the open table of an audit.
 FEW = ("UA", "RA", "TA", "E-MIA", "JSD", "recovery", "IDI")
 # Terms of the provenance that whoever signs must see.
@@ -424,3 +428,26 @@ def _bare(page: str) -> str:
 @functools.cache
 def _template(name: str) -> str:
     return (TEMPLATES / name).read_text("utf-8")
+
+
+def audits_in(folder: Path, labels: Iterable[str]) -> dict[str, str]:
+    """By method, the first of its audits that `residua study verdicts` wrote there, as seen from the folder."""
+    found = ((label, next(iter(sorted(folder.glob(f"verdicts/seed*-{slug(label)}.json"))), None)) for label in labels)
+    return {label: path.relative_to(folder).as_posix() for label, path in found if path is not None}
+
+
+def read_thumbnails(folder: Path) -> dict[int, np.ndarray]:
+    """Images by their place in the training data; none where the audit was made without."""
+    path = folder / THUMBNAILS
+    if not path.exists():
+        return {}
+    arrays = read_npz(path, lambda member: member.filename.removesuffix(".npy"), budget=MOST_BYTES)
+    index, images = arrays.get("index"), arrays.get("images")
+    fits = (
+        index is not None and images is not None and images.dtype == np.uint8 and images.ndim == 4
+        and index.dtype.kind == "i" and index.shape == images.shape[:1] and images.shape[3] in (1, 3)
+        and len(index) <= 100 and max(images.shape[1:3]) <= 256
+    )  # fmt: skip
+    if not fits or index is None or images is None:
+        raise InputError(f"{path} does not hold thumbnails; remove it, or make the audit again")
+    return {int(place): image for place, image in zip(index, images, strict=True)}

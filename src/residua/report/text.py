@@ -49,17 +49,14 @@ class Fact:
         return outcomes[self.tone] if self.assessed else "skipped"
 
 
-def sentences(report: AuditReport) -> list[tuple[str, str]]:
-    """The three sentences of the verdict, each under its own name."""
-    named = zip(SENTENCES, report.sentence.split("\n"), strict=False)
-    bare = ((name, line.removeprefix(f"{name}: ")) for name, line in named if line)
-    return [(name, line[0].upper() + line[1:]) for name, line in bare]
-
-
-def clauses(line: str) -> list[str]:
-    """The parts of a sentence of the verdict, one by one; semicolons within brackets do not separate."""
-    parts = re.split(r"; (?![^()]*\))", line.rstrip("."))
-    return [f"{part[:1].upper()}{part[1:]}." for part in parts]
+def sentences(report: AuditReport) -> list[tuple[str, str, list[str]]]:
+    """The three sentences of the verdict, each with its name, as a whole and in parts."""
+    found = []
+    for name, line in zip(SENTENCES, report.sentence.split("\n"), strict=False):
+        if line := line.removeprefix(f"{name}: "):
+            parts = re.split(r"; (?![^()]*\))", line.rstrip("."))  # semicolons within brackets do not separate
+            found.append((name, line[0].upper() + line[1:], [f"{part[:1].upper()}{part[1:]}." for part in parts]))
+    return found
 
 
 # What a model is compared with; each kind has one noun.
@@ -397,7 +394,6 @@ def shown(report: AuditReport) -> dict[str, Any]:
         "word": report.verdict.replace("_", " "),
         "headline": WORDS[report.verdict],
         "sentences": sentences(report),
-        "clauses": clauses,
         "facts": facts(report),
         "resolution": resolution(report),
         "subject": subject(report),
