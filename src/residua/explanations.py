@@ -59,11 +59,6 @@ class Explanation:
 
     __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
-    def side(self, name: str) -> str:
-        """The better side, in words, of the metric or of a part of it."""
-        parts = name.split(".")[1:]
-        return next((words for part, words in self.better_of if part in parts), self.better)
-
 
 def explanations() -> tuple[Explanation, ...]:
     """Every metric: the package's own, and those of the plug-ins that were loaded so far."""

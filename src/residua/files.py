@@ -58,23 +58,8 @@ def check_place(path: Path) -> None:
 
 def regular_file(path: str | Path, what: str = "a file") -> Path:
     """`path`, which must be a regular file or a link to one: a pipe or a device could be read for ever."""
-    path = Path(path)
-    try:
-        mode = path.stat().st_mode
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        missing = isinstance(error, FileNotFoundError)
-        state = "does not exist" if missing else f"cannot be read ({reason})"
-        raise InputError(f"{path} {state}; give the path of {what}") from error
-    _check_mode(path, mode, what)
-    return path
-
-
-def _check_mode(path: Path, mode: int, what: str) -> None:
-    if stat.S_ISDIR(mode):
-        raise InputError(f"{path} is a folder; give the path of {what}")
-    if not stat.S_ISREG(mode):
-        raise InputError(f"{path} is a pipe, a socket or a device, expected a regular file; give the path of {what}")
+    open_regular(path, what).close()
+    return Path(path)
 
 
 def open_regular(path: str | Path, what: str = "a file") -> BinaryIO:
@@ -88,7 +73,12 @@ def open_regular(path: str | Path, what: str = "a file") -> BinaryIO:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path} cannot be read ({reason}); give the path of {what}") from error
     try:
-        _check_mode(path, os.fstat(handle).st_mode, what)
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISDIR(mode):
+            raise InputError(f"{path} is a folder; give the path of {what}")
+        if not stat.S_ISREG(mode):
+            kinds = "a pipe, a socket or a device"
+            raise InputError(f"{path} is {kinds}, expected a regular file; give the path of {what}")
     except InputError:
         os.close(handle)
         raise

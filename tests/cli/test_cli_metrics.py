@@ -18,7 +18,7 @@ from residua.compare import metrics, readings_of
 from residua.explanations import METRICS, explained
 from residua.measure import MEASURES, measures
 from residua.readings import Reading
-from residua.report.table import metrics_table
+from residua.report.table import better_side, metrics_table
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 QUICK = [
@@ -323,7 +323,7 @@ def test_names_are_unique_and_measures_exist():
 
 
 def test_parts_have_their_own_better_side():
-    assert explained("E-MIA").side("E-MIA") == "nearer the reference"
-    assert explained("E-MIA").side("E-MIA.accuracy") == "neither: the attacker's skill"
-    assert explained("CKA").side("CKA.original.forget.5") == "nearer the reference"
-    assert explained("CKA").side("CKA.reference.forget.5") == "higher"
+    assert better_side("E-MIA") == "nearer the reference"
+    assert better_side("E-MIA.accuracy") == "neither: the attacker's skill"
+    assert better_side("CKA.original.forget.5") == "nearer the reference"
+    assert better_side("CKA.reference.forget.5") == "higher"

@@ -29,7 +29,7 @@ from residua.compare import (
 )
 from residua.compare.accuracies import standard_error
 from residua.compare.information import idi_value, ranks, spearman
-from residua.compare.metric_values import above_chance, auc, auc_interval, offline_attacks
+from residua.compare.metric_values import auc, auc_interval, offline_attacks, without_credit
 from residua.compare.references import MOVED, POSITIVE, UNSEEN
 from residua.compare.three_samples import _distances, _square_width
 from residua.compare.verdicts import forget_accuracy_side
@@ -109,8 +109,9 @@ def test_the_error_of_a_fraction_has_one_success_and_one_failure_added(share, n)
 def test_above_chance_is_a_one_sided_test_at_5_per_cent():
     for n in (100, 500):
         limit = 0.5 + norm.ppf(0.95) * math.sqrt(0.25 / n)
-        assert above_chance(limit + 1e-6, n)
-        assert not above_chance(limit - 1e-6, n)
+        for accuracy, credited in ((limit + 1e-6, True), (limit - 1e-6, False)):
+            attack = Reading({"MIA": 0.5, "MIA.accuracy": accuracy}, {"MIA.held": np.array(n)})
+            assert (without_credit(attack) == {}) == credited
 
 
 @pytest.mark.parametrize(

@@ -133,20 +133,18 @@ HELD = 300
 Z = 1.644854  # one-sided, 5 %
 
 
-def above_chance(accuracy: float, n: int) -> bool:
-    """True if this accuracy on n held-out examples, half of them members, is above 0.5 (one-sided, 5 %)."""
-    return accuracy - 0.5 > Z * math.sqrt(0.25 / n)
-
-
 def without_credit(reading: Reading) -> dict[str, str]:
-    """The attacks of this reading that are no better than chance, with a note that says so."""
+    """The attacks of this reading that are no better than chance, with a note that says so.
+
+    An attack is if its accuracy on n held-out examples, half of them members, is above 0.5 (one-sided, 5 %).
+    """
     notes = {}
     for name, accuracy in reading.values.items():
         attack = name.removesuffix(".accuracy")
         if attack == name or attack not in reading.values or not attack.endswith("MIA"):
             continue
         n = int(reading.arrays.get(f"{attack}.held", np.array(HELD)))
-        if not above_chance(accuracy, n):
+        if accuracy - 0.5 <= Z * math.sqrt(0.25 / n):
             notes[attack] = (
                 f"the attacker is right on {100 * accuracy:.0f} % of {n} held-out images, no better than chance, so its "
                 f"{100 * reading.values[attack]:.1f} % say nothing"

@@ -171,9 +171,11 @@ def metrics_table(readings: Mapping[str, Reading], *, title: str, full: bool = F
 
 
 def better_side(name: str, reference: bool = True) -> str:
-    """The better side of this value, in words."""
-    entry = explained(name)
-    side = entry.side(name) if entry else ""
+    """The better side of this value, in words: the metric's, or that of a part of it which has another."""
+    entry, parts = explained(name), name.split(".")[1:]
+    if entry is None:
+        return ""
+    side = next((words for part, words in entry.better_of if part in parts), entry.better)
     return UNTOLD if side == NEARER and not reference else side
 
 
@@ -183,7 +185,7 @@ def metrics_data(readings: Mapping[str, Reading]) -> Table:
     for name in ordered(readings):
         entry = explained(name)
         cells = (repr(r.values[name]) if name in r.values else "" for r in readings.values())
-        rows.append((name, *cells, entry.unit if entry else "", entry.side(name) if entry else ""))
+        rows.append((name, *cells, entry.unit if entry else "", better_side(name)))
     return Table("", ("metric", *readings, "unit", "better"), tuple(rows))
 
 
