@@ -7,10 +7,10 @@ import pytest
 from planted_pages import audit_report
 
 from residua.compare import IDI, Caveat, Inside, Rules, Witness
-from residua.readings import Reading
+from residua.compare.references import MOVED
+from residua.readings import Curve, Reading
 from residua.record import TaskFacts
-from residua.report.audit import _moved as moved_part
-from residua.report.audit import find_caveats
+from residua.report.audit import find_caveats, find_inside
 from residua.report.text import attack_result
 
 SPLITS = {"forget": {"n": 500}, "test": {"n": 2000}}
@@ -127,14 +127,14 @@ def test_the_report_says_what_critics_read_of_labels_exchanged_at_random():
 
 @pytest.mark.parametrize(("knows", "inside"), [(0.3, False), (0.0, True), (-0.3, True)])
 def test_more_on_moved_images_fails_and_less_hides_nothing(knows, inside):
-    def curve(value: float) -> Reading:
+    def curve(value: float) -> Curve:
         terms = (value + np.random.default_rng(0).normal(0, 0.1, 4000)).astype(np.float16)[None, None, None]
-        return Reading(
-            {"UA_moved": 1.0}, {"terms": terms, "blocks": np.array([5])}, {"families": ["linear"], "data": "d"}
-        )
+        return Curve({"I5": value}, {"terms": terms, "blocks": np.array([5])}, {"families": ["linear"], "data": "d"})
 
-    values = {"unlearned": 0.2 + 0.2 * knows, "original": 0.4, "reference": 0.201, "reference2": 0.199}
-    part = moved_part({role: {"moved": curve(value)} for role, value in values.items()}, Rules())
+    values = {"unlearned": 0.2, "original": 0.4, "reference": 0.201, "reference2": 0.199}
+    read = {role: {"information": curve(value), "moved": curve(value)} for role, value in values.items()}
+    read["unlearned"]["moved"] = curve(0.2 + 0.2 * knows)
+    part = find_inside(read, task("random"), Rules()).parts[MOVED]
     assert part.value == pytest.approx(knows, abs=0.01)
     assert (part.high < 0) == (knows < 0), "clearly below, not by want of power"
     assert part.inside == inside
