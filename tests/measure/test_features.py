@@ -8,7 +8,7 @@ import torch
 import residua as rs
 from residua import room
 from residua.measure import _outputs
-from residua.measure._outputs import ENOUGH, Recomputed, as_input, features, rows, vectors
+from residua.measure._outputs import ENOUGH, Recomputed, features, rows, vectors
 from residua.measure.information import curve
 from residua.models.classifier import weights_digest
 from residua.study import presets
@@ -19,7 +19,7 @@ def test_features_are_those_of_the_blocks_and_the_last_is_pooled(net, data):
     found = features(net, split, [3, 5])
     x, _ = next(iter(split.batches(37)))
     with torch.no_grad():
-        torch.testing.assert_close(as_input(found[3]), net.upto(3)(x))
+        torch.testing.assert_close(found[3].permute(0, 3, 1, 2), net.upto(3)(x))
         torch.testing.assert_close(found[5], net.encode(x))
 
 

@@ -257,8 +257,3 @@ Keepers = dict[int, _Maps | _Samples]  # by block
 
 def _laid_out(z: Tensor) -> Tensor:
     return z.permute(0, 2, 3, 1) if z.ndim == 4 else z
-
-
-def as_input(z: Tensor) -> Tensor:
-    """Stored features as the next block takes them."""
-    return z.permute(0, 3, 1, 2) if z.ndim == 4 else z

@@ -15,7 +15,7 @@ from residua.measure.information.families import read_family
 from residua.measure.information.fitting import Fits
 from residua.measure.information.network import Course
 from residua.measure.information.samples import FIT_ONLY, READ_ONLY, Samples
-from residua.measure.information.summary import _by_network, _few, build_curve
+from residua.measure.information.summary import _warnings, build_curve
 
 Z = norm.ppf(0.975)
 
@@ -169,12 +169,15 @@ def test_a_mean_is_held_between_nothing_and_the_ceiling():
 
 
 def test_few_samples_of_one_of_many_labels_are_warned_of():
-    assert _few(asked((99, 200, 300), fit=0)) != {}
-    assert "only 99 samples" in _few(asked((99, 200, 300), fit=0))["labels"]
-    assert _few(asked((100, 200, 300), fit=0)) == {}
-    assert "only 1 samples" in _few(asked((1, 200, 300), fit=0))["labels"]
-    assert _few(asked((20, 200))) == {}, "of two labels, the rarer is the forgotten one"
-    assert "3 labels and only 67" in _few(asked((60, 200, 300), fit=21))["labels"], "what critics are fitted on counts"
+    def few(given: Samples) -> dict[str, str]:
+        return _warnings([], given, [], {})
+
+    assert few(asked((99, 200, 300), fit=0)) != {}
+    assert "only 99 samples" in few(asked((99, 200, 300), fit=0))["labels"]
+    assert few(asked((100, 200, 300), fit=0)) == {}
+    assert "only 1 samples" in few(asked((1, 200, 300), fit=0))["labels"]
+    assert few(asked((20, 200))) == {}, "of two labels, the rarer is the forgotten one"
+    assert "3 labels and only 67" in few(asked((60, 200, 300), fit=21))["labels"], "what critics are fitted on counts"
 
 
 @pytest.mark.parametrize(
@@ -189,9 +192,13 @@ def test_few_samples_of_one_of_many_labels_are_warned_of():
 )
 def test_what_network_critics_read_alone_is_warned_of(stack, linear, nonlinear, warned):
     """More than 0.02 nats and more than half of the reading."""
-    found = _by_network({"I4": stack, "I4_linear": linear, "I4_nonlinear": nonlinear}, 4)
+
+    def of(**values: float) -> dict[str, str]:
+        return _warnings([], asked((100, 200)), [4], {"I4": stack, "shortfall4": 0.0, **values})
+
+    found = of(I4_linear=linear, I4_nonlinear=nonlinear)
     assert bool(found) == warned
     if warned:
         alone = stack - max(linear, nonlinear)
         assert found["network4"].startswith(f"{alone:.3f} of the {stack:.3f} nats of block 4")
-    assert _by_network({"I4": stack}, 4) == {}
+    assert of() == {}

@@ -53,7 +53,9 @@ def canonical(z: Tensor, on: torch.device | None = None) -> Coordinates:
     eigenvectors of E[ |z|^2 z z^T ], as in fourth-order blind identification, and point to their longer tail.
     Dead directions become 0, so that the number of channels stays.
     """
-    rows = _sample(z.reshape(-1, z.shape[-1])).to(on or z.device).double()
+    rows = z.reshape(-1, z.shape[-1])
+    # Every k-th row, so that at most ENOUGH are left.
+    rows = rows[:: math.ceil(len(rows) / ENOUGH)].to(on or z.device).double()
     # Channels may differ by many orders of magnitude; equal scales keep the arithmetic exact.
     scale = rows.std(0)
     scale = torch.where(scale > 0, 1 / scale.clamp_min(1e-300), torch.zeros_like(scale))
@@ -98,11 +100,6 @@ def solved(root: Tensor, rows: Tensor) -> Tensor:
     solve = blas.strsm if rows.dtype == torch.float32 else blas.dtrsm
     upper = root.to(rows).contiguous().numpy().T
     return torch.from_numpy(solve(1.0, upper, rows.numpy().T, trans_a=1, overwrite_b=1).T)
-
-
-def _sample(rows: Tensor) -> Tensor:
-    """Every k-th row, so that at most ENOUGH are left."""
-    return rows[:: math.ceil(len(rows) / ENOUGH)]
 
 
 def _whitening(rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -134,7 +134,7 @@ def _pooled_tasks(
             continue
         vector = vectors(z).to(place)
         vector = canonical(vector)(vector)
-        for fold in range(asked.folds):
+        for fold in range(int(asked.fold.max()) + 1):
             inside, outside = asked.inside(fold), asked.outside(fold)
             where = (inside, outside, outside[counts[outside]])
             draw = seed + 100 * block + 10 + fold

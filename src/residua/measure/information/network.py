@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from residua.measure._outputs import Stored, as_input
+from residua.measure._outputs import Stored
 from residua.measure.information.coordinates import Coordinates
 from residua.measure.information.families import best_weights, combine, log_ratio
 from residua.measure.information.samples import entropy
@@ -48,7 +48,8 @@ class Data:
     def batch(self, index: Tensor) -> tuple[Tensor, Tensor]:
         z = self.z[index].to(self.device)
         z = z if self.coordinates is None else self.coordinates(z)
-        return as_input(z), self.y[index].to(self.device)
+        # As the next block takes it: channels before the places of a map.
+        return z.permute(0, 3, 1, 2) if z.ndim == 4 else z, self.y[index].to(self.device)
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,9 @@ def fit_network(
         settle(critic, data, inside)
         scores.append(read(critic, data, judges))
         value = _read_alone(scores[-1], data.y[judges], prior)
-        fitted.append(ceiling - loss.last(max(10, length // 8)))
+        # What it read on its last fitting batches of this round.
+        fitted.append(ceiling - float(torch.stack(loss.values[-max(10, length // 8) :]).mean()))
+        loss.values.clear()
         memorised = fitted[-1] - value > how.memorised * (ceiling - value)
         ended = not how.fixed and (memorised or (bool(steps) and value - max(nats) < how.gain))
         steps.append(length + sum(steps[-1:]))
@@ -166,7 +169,7 @@ def _hopeless(scores: Tensor, nats: list[float], others: Tensor, y: Tensor, prio
 
 @dataclass(eq=False)
 class LabelLoss:
-    """-log q(y | z), the mean over a batch; its last values are remembered."""
+    """-log q(y | z), the mean over a batch; its values are remembered."""
 
     log_prior: Tensor
     values: list[Tensor] = field(default_factory=list)
@@ -175,12 +178,6 @@ class LabelLoss:
         value = F.cross_entropy(critic(z).float() + self.log_prior, y)
         self.values.append(value.detach())
         return value
-
-    def last(self, steps: int) -> float:
-        """The mean of the last values, which are then forgotten."""
-        mean = float(torch.stack(self.values[-steps:]).mean())
-        self.values.clear()
-        return mean
 
 
 @dataclass(frozen=True, eq=False)

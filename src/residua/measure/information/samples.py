@@ -82,10 +82,6 @@ class Samples:
         """p(c): the share of each label among the samples asked."""
         return frequencies(self.y[self.asked], int(self.y.max()) + 1)
 
-    @property
-    def folds(self) -> int:
-        return int(self.fold.max()) + 1
-
     def fit_prior(self) -> Tensor:
         """The share of each label among what critics are fitted on."""
         return frequencies(self.y[self.fold != READ_ONLY], int(self.y.max()) + 1)

@@ -47,7 +47,7 @@ def build_curve(
     }
     if bool(test.any()):
         arrays |= {"test_terms": terms(test), "test_labels": y[test].numpy().astype(np.int32)}
-    values, short = {"H": entropy(prior)}, _few(asked)
+    values = {"H": entropy(prior)}
     for row, block in enumerate(blocks):
         for column, family in enumerate(families):
             values[f"I{block}" if not column else f"I{block}_{family}"] = min(
@@ -60,15 +60,9 @@ def build_curve(
         values[f"accuracy{block}"] = float((torch.stack(answers) == y[own]).double().mean())
         if "test_terms" in arrays:
             values[f"I{block}_test"] = float(arrays["test_terms"][0, :, row].mean(dtype=np.float64))
-        if shortfall > max(SHORT, SHORT_SHARE * values[f"I{block}"]):
-            short[f"samples{block}"] = (
-                f"the critics of block {block} have too few samples: twice as many gained {shortfall:.3f} nats, so about as "
-                "much is missing from what is read; give more data"
-            )
-        short |= _by_network(values, block)
     seconds = {f"block{b}": sum(run.seconds.get(b, 0.0) for run in runs) for b in blocks}
     about = dict(about) | {"families": list(families)}
-    return Curve(values, arrays, about, notes=_notes(runs) | short, seconds=seconds)
+    return Curve(values, arrays, about, notes=_warnings(runs, asked, blocks, values), seconds=seconds)
 
 
 def _course(runs: Sequence[Fits]) -> np.ndarray:
@@ -83,32 +77,11 @@ def _course(runs: Sequence[Fits]) -> np.ndarray:
     return np.array(rows, dtype=np.float32).reshape(-1, 6)
 
 
-def _few(asked: Samples) -> dict[str, str]:
-    """A warning where critics of many labels have few samples of one."""
-    counts = torch.bincount(asked.y[asked.fold != READ_ONLY], minlength=len(asked.prior))
-    least = int(counts[counts > 0].min())
-    if len(counts) <= 2 or least >= FEW_OF_A_LABEL:
-        return {}
-    return {
-        "labels": f"there are {len(counts)} labels and only {least} samples of the rarest to fit critics on: more is known "
-        "than they read, and the interval may miss it; give more data, or fit on retained samples too"
-    }
-
-
-def _by_network(values: Mapping[str, float], block: int) -> dict[str, str]:
-    """A warning where most of what is read of a block is read by network critics alone."""
-    others = [values[key] for key in (f"I{block}_linear", f"I{block}_nonlinear") if key in values]
-    alone = values[f"I{block}"] - max(others, default=values[f"I{block}"])
-    if alone <= max(SHORT, NETWORK_SHARE * values[f"I{block}"]):
-        return {}
-    return {
-        f"network{block}": f"{alone:.3f} of the {values[f'I{block}']:.3f} nats of block {block} are read by network critics "
-        "alone, whose intervals may be too short; read it again with other seeds"
-    }
-
-
-def _notes(runs: Sequence[Fits]) -> dict[str, str]:
-    return {
+def _warnings(
+    runs: Sequence[Fits], asked: Samples, blocks: Sequence[int], values: Mapping[str, float]
+) -> dict[str, str]:
+    """Network critics that were still gaining, few samples of a label, few samples, and readings by network critics alone."""
+    found = {
         f"plateau{block}": f"the network critic of block {block} was still gaining after {course.steps[-1]} steps; "
         "allow more rounds"
         for run in runs
@@ -116,3 +89,25 @@ def _notes(runs: Sequence[Fits]) -> dict[str, str]:
         for course in critics
         if not course.ended
     }
+    counts = torch.bincount(asked.y[asked.fold != READ_ONLY], minlength=len(asked.prior))
+    least = int(counts[counts > 0].min())
+    if len(counts) > 2 and least < FEW_OF_A_LABEL:
+        found["labels"] = (
+            f"there are {len(counts)} labels and only {least} samples of the rarest to fit critics on: more is known "
+            "than they read, and the interval may miss it; give more data, or fit on retained samples too"
+        )
+    for block in blocks:
+        read, shortfall = values[f"I{block}"], values[f"shortfall{block}"]
+        if shortfall > max(SHORT, SHORT_SHARE * read):
+            found[f"samples{block}"] = (
+                f"the critics of block {block} have too few samples: twice as many gained {shortfall:.3f} nats, so about as "
+                "much is missing from what is read; give more data"
+            )
+        others = [values[key] for key in (f"I{block}_linear", f"I{block}_nonlinear") if key in values]
+        alone = read - max(others, default=read)
+        if alone > max(SHORT, NETWORK_SHARE * read):
+            found[f"network{block}"] = (
+                f"{alone:.3f} of the {read:.3f} nats of block {block} are read by network critics alone, whose intervals may "
+                "be too short; read it again with other seeds"
+            )
+    return found
