@@ -1,6 +1,6 @@
 """Writes docs/numbers.md, "Which number should a paper print?", from records/ and the explanations of metrics.
 
-    python docs/make_numbers.py
+    PYTHONPATH=. python docs/make_numbers.py
 
 Audits of the studies of reproduction/inside.py are taken from records/inside and records/tribunal; as long as there are none
 of the tribunal, detectors are those of records/controls.

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from reproduction.arms import ARMS, arm_points, arm_table, chosen_factor, draw_arm
 from reproduction.cases import SCALES
-from reproduction.committed import keep, place
+from reproduction.committed import keep, pack, place
 from reproduction.drawings import checked_format, save
 from reproduction.record_index import RecordIndex, open_records
 from reproduction.reproducing import Reproduction, listing, reproduce
@@ -71,6 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run_study(words[1:])
         if words[:1] == ["keep"] and len(words) == 2:
             say(f"{keep(Path(words[1]))} cells were copied to reproduction/models.")
+        elif words[:1] == ["pack"] and len(words) == 3:
+            say(f"{pack(Path(words[1]), Path(words[2]))} reports are in {words[2]}.")
         else:
             _run(_parser().parse_args(words))
     except InputError as error:

@@ -5,19 +5,24 @@ is trained or measured again. `python -m reproduction keep DIR` puts those of a 
 the weights of Originals and Retrains, and of readings the arrays that compact records need. A method whose weights are not
 kept is unlearned again if a measure of it is missing. Files are named by their content and keys by their inputs, so that
 other data, settings or seeds find nothing.
+
+`python -m reproduction pack DIR OUT` puts the reports of many audits, most of whose text is the same, into one file of records.
 """
 
 from __future__ import annotations
 
 import functools
+import gzip
 import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from residua.audits.verifying import PACKED, reports_in
 from residua.errors import InputError
 from residua.files import read_bytes, write_atomically
+from residua.report.controls import compact
 from residua.study.folder import compact_cell
 from residua.study.store import Result, Store, file_of
 
@@ -72,6 +77,21 @@ def keep(store: Path, models: Path = MODELS) -> int:
     for result in new:
         target.put(*compact_cell(result, source.arrays(result)))
     return len(new)
+
+
+def pack(folder: Path, out: Path) -> int:
+    """Write the reports of a folder into one gzipped file, a line each; their number.
+
+    Args:
+        folder: Folder of reports on controls or methods, a file each.
+        out: Folder that the packed file goes into.
+    """
+    reports = reports_in(folder)
+    if not reports:
+        raise InputError(f"{folder} holds no reports of controls; give the folder of seed*.json")
+    text = "".join(f"{compact(each)}\n" for each in reports)
+    write_atomically(out / PACKED, lambda part: part.write_bytes(gzip.compress(text.encode(), mtime=0)))
+    return len(reports)
 
 
 def _copy(path: Path, source: Path, target: Path) -> bool:

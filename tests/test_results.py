@@ -11,6 +11,7 @@ import pytest
 
 from reproduction.record_index import RecordIndex, open_records
 from reproduction.results import folder_tables, results_page
+from residua.audits.verifying import PACKED, reports_in
 from residua.cli import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -62,8 +63,10 @@ def test_a_page_of_compact_records_judges_nobody():
 def commands_of(folder: Path) -> set[str]:
     """The commands that make what is in a folder; records and reports both name theirs."""
     found = set()
-    for path in folder.rglob("*.json"):
-        command = _command(json.loads(path.read_text(encoding="utf-8")))
+    bodies = [(path, json.loads(path.read_text(encoding="utf-8"))) for path in folder.rglob("*.json")]
+    bodies += [(folder / PACKED, each.model_dump()) for each in reports_in(folder) if (folder / PACKED).exists()]
+    for path, body in bodies:
+        command = _command(body)
         words = shlex.split(command.removeprefix("RESIDUA_PRECISION=bfloat16 "))
         assert words[:1] == ["residua"], f"{path} does not say which command made it"
         found.add(RENAMED.get(words[1], words[1]))

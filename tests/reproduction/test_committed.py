@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import gzip
+import shutil
+from pathlib import Path
 
 import pytest
 
 import residua as rs
 from reproduction import committed
+from residua.audits.verifying import PACKED, reports_in
 from residua.errors import InputError
 from residua.measure import Accuracy, ForgetOutputs, InformationCurve, Membership, Representation
 from residua.study import Study
@@ -15,6 +19,7 @@ from residua.study.schedule import whole_records
 from residua.study.store import Store
 from residua.unlearn import FineTune, Original, Retrain
 
+RECORDS = Path(__file__).resolve().parents[2] / "records"
 pytestmark = pytest.mark.usefixtures("one_thread")
 NETWORK = {"network": "resnet18", "classes": 4, "channels": 1, "width": 1, "stem": "cifar"}
 
@@ -91,3 +96,32 @@ def test_what_is_committed_is_small_and_whole_and_each_model_has_its_cell():
     rest = [*committed.MODELS.glob("cells/*"), *committed.MODELS.glob("arrays/*")]
     assert sum(path.stat().st_size for path in rest) <= committed.MOST / 3
     assert Store(committed.MODELS).check() == []
+
+
+def test_packed_reports_are_those_of_the_folder_and_damage_is_refused(tmp_path):
+    folder = tmp_path / "verdicts"
+    folder.mkdir()
+    for name in ("seed0-hd", "seed1-hd"):
+        shutil.copy(RECORDS / f"controls/{name}.json", folder)
+    assert committed.pack(folder, tmp_path) == 2
+    assert reports_in(tmp_path) == reports_in(folder)
+    packed = tmp_path / PACKED
+    whole = packed.read_bytes()
+    assert committed.pack(folder, tmp_path) == 2
+    assert packed.read_bytes() == whole, "the same bytes whenever it is packed"
+    for damaged in (whole[:-9], b"reports", gzip.compress(b"\xff")):
+        packed.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"reports.jsonl.gz is damaged, expected gzipped lines"):
+            reports_in(tmp_path)
+    packed.write_bytes(gzip.compress(gzip.decompress(whole).splitlines()[0] + b'\n{"verdict": 1}'))
+    with pytest.raises(InputError, match=r"reports.jsonl.gz, line 2, is not the report of a control"):
+        reports_in(tmp_path)
+    with pytest.raises(InputError, match="holds no reports of controls"):
+        committed.pack(tmp_path / "nothing", tmp_path)
+
+
+def test_packed_reports_that_unpack_into_far_too_much_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("RESIDUA_MAX_MEMORY", "100000")
+    (tmp_path / PACKED).write_bytes(gzip.compress(b" " * 200_000))
+    with pytest.raises(InputError, match="RESIDUA_MAX_MEMORY"):
+        reports_in(tmp_path)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +15,8 @@ from pydantic import ValidationError
 from residua.compare import curve_of
 from residua.compare.verdicts import START_READINGS, VERDICT_READINGS
 from residua.errors import InputError, first_line, printable
-from residua.files import read_text
+from residua.files import read_bytes, read_text
+from residua.limits import Unpacking
 from residua.record import Record
 from residua.report.audit import AuditReport, audit_report
 from residua.report.pages import PAGE, audit_page, read_thumbnails, same_page
@@ -27,6 +31,8 @@ ROUNDING = 2e-3
 TOLERANCE = 0.02
 # The same where software and kind of processor are the records': linear critics move in their last digits even there.
 SAME_MACHINE = 1e-4
+# Reports of many controls in one file, gzipped: most of their text is the same in all.
+PACKED = "reports.jsonl.gz"
 
 
 def verify(folder: str | Path) -> list[str]:
@@ -160,10 +166,13 @@ def _text(path: Path) -> str:
 
 
 def reports_in(folder: Path) -> list[AuditReport]:
-    """The audits of controls; none where the folder holds something else."""
+    """The audits of controls, from a file each or packed, a line each; none where the folder holds something else."""
+    texts = [(str(path), read_text(path, "the report of a control")) for path in sorted(folder.glob("seed*.json"))]
+    if (folder / PACKED).exists():
+        lines = _unpacked(folder / PACKED).splitlines()
+        texts += [(f"{folder / PACKED}, line {number},", line) for number, line in enumerate(lines, start=1)]
     found = []
-    for path in sorted(folder.glob("seed*.json")):
-        text = read_text(path, "the report of a control")
+    for place, text in texts:
         if '"verdict"' not in text:
             return []
         try:
@@ -171,6 +180,16 @@ def reports_in(folder: Path) -> list[AuditReport]:
             if not {"control", "seed", "setting"} <= set(each.about):
                 raise ValueError("it does not name its control")
         except ValueError as error:
-            raise InputError(f"{path} is not the report of a control ({first_line(error)}); make it again") from error
+            raise InputError(f"{place} is not the report of a control ({first_line(error)}); make it again") from error
         found.append(each)
     return found
+
+
+def _unpacked(path: Path) -> str:
+    """The text of a gzipped file, as far as the limits allow."""
+    packed = read_bytes(path, "packed reports")
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
+            return Unpacking(file, path, len(packed)).read().decode("utf-8")
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is damaged, expected gzipped lines of JSON; get it again") from error
