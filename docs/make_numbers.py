@@ -24,7 +24,7 @@ FURTHER = ("E-MIA", "JSD", "ZRF", "AUS", "RT", "AIN", "U-LiRA", "KLoM", "CKA", "
 NO_METRIC = "weight_distance"
 HEAD = """# Which number should a paper print?
 
-Written by `python docs/make_numbers.py` from `records/`; a test compares. {answer}
+Written by `PYTHONPATH=. python docs/make_numbers.py` from `records/`; a test compares. {answer}
 
 Whatever is printed: print the same number of Retrain, from several retrainings, because the ideal of nearly every metric is Retrain's value and not 0; print intervals; and choose no setting by the number that is printed.
 
