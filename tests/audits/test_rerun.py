@@ -14,12 +14,13 @@ import residua as rs
 from residua.audits import auditing, rerunning
 from residua.compare import Rules
 from residua.compare.verdicts import VERDICT_READINGS
-from residua.measure import Moved
+from residua.measure import Moved, Perturbed
 from residua.measure._outputs import logits, pooled
 from residua.measure.information import curve as information_curve
 from residua.models.classifier import weights_digest
 from residua.record import MeasureFacts, Record, describe
 from residua.report.audit import audit_report
+from residua.report.text import USUAL, easier
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -124,14 +125,20 @@ def test_readings_that_an_earlier_version_did_not_make_are_noted_and_are_no_diff
     assert found.verdict == audited.verdict
 
 
-def test_images_that_were_moved_less_than_usual_are_noted(audited):
-    record = audited.records["unlearned"]
-    fields = describe(Moved(crop=0))["fields"]
-    for chosen in (fields, {name: value for name, value in fields.items() if name != "crop"}):
-        facts = MeasureFacts(label="moved", kind="Moved", fields=chosen)
-        easier = record.model_copy(update={"measures": record.measures | {"moved": facts}})
-        assert "less than usual, by crop" in rerunning._easier(easier)[0]
-    assert not rerunning._easier(record)
+def test_images_that_were_moved_or_disturbed_less_than_usual_are_named_wherever_the_verdict_is(audited, tmp_path):
+    usual = {"moved": describe(Moved())["fields"], "perturbed": describe(Perturbed())["fields"]}
+    assert easier(usual) == []
+    assert all(usual[label][name] == value for label, own in USUAL.items() for name, value in own.items())
+    assert len(easier({"moved": {"shift": 1}, "perturbed": {"noise": 0.01}})) == 2, "before there were crops"
+    assert len(easier({"moved": {"shift": "far", "crop": float("nan")}})) == 2, "whatever a record holds"
+    records = {}
+    for role, record in audited.records.items():
+        facts = MeasureFacts(label="moved", kind="Moved", fields=describe(Moved(crop=0))["fields"])
+        records[role] = record.model_copy(update={"measures": record.measures | {"moved": facts}})
+    path = rs.Audit(audit_report(records, rules=Rules()), records).save(tmp_path)
+    assert rs.verify(tmp_path) == []
+    told = "The setting crop of the measure moved is 0, less than the usual 0.125"
+    assert all(told in path.with_name(name).read_text("utf-8") for name in ("report.md", "report.html", "report.json"))
 
 
 def test_a_reading_that_one_record_lacks_is_a_difference(audited, models, slanted, tmp_path):

@@ -18,7 +18,7 @@ from residua.compare import IDI
 from residua.compare.verdicts import VERDICT_READINGS, Word
 from residua.data.task import ForgetTask
 from residua.errors import InputError, first_line
-from residua.measure import Measure, Moved, measures
+from residua.measure import Measure, measures
 from residua.measure._memo import clear_all
 from residua.models.classifier import Classifier, weights_digest
 from residua.record import Record, TaskFacts, software
@@ -78,7 +78,7 @@ def rerun(
     report = read_report(folder)
     records = read_records(folder, report)
     models = _models(records, original=original, unlearned=unlearned, start=init, **_references(reference))
-    notes = _easier(records["unlearned"])
+    notes: list[str] = []
     here = records["unlearned"].software == software()
     if tolerance is None:
         tolerance = SAME_MACHINE if here and "gpu" not in software() else TOLERANCE
@@ -271,15 +271,6 @@ def _as_then(saved: Saved, record: Record) -> Saved:
     return Saved(
         outputs=saved.outputs if "outputs" in kinds else None, features=saved.features if "features" in kinds else None
     )
-
-
-def _easier(record: Record) -> list[str]:
-    """Images that were moved less than by default, which a model may be prepared for."""
-    then, usual = record.measures.get("moved"), Moved()
-    less = [name for name in ("shift", "crop") if then and then.fields.get(name, 0) < getattr(usual, name)]
-    if not less:
-        return []
-    return [f"moved images were moved less than usual, by {' and '.join(less)}: a model may be prepared for them"]
 
 
 def _as_far_as_recorded(then: Mapping[str, Record], now: Mapping[str, Record], notes: list[str]) -> dict[str, Record]:

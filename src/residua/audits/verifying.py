@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import IO, cast
 
 from pydantic import ValidationError
 
@@ -190,6 +191,6 @@ def _unpacked(path: Path) -> str:
     packed = read_bytes(path, "packed reports")
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
-            return Unpacking(file, path, len(packed)).read().decode("utf-8")
+            return Unpacking(cast(IO[bytes], file), path, len(packed)).read().decode("utf-8")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise InputError(f"{path} is damaged, expected gzipped lines of JSON; get it again") from error

@@ -16,7 +16,7 @@ from residua.errors import LONGEST_SENTENCE, InputError, printable
 from residua.files import read_text
 from residua.report.pages import PAGE, THUMBNAILS, drawn_elsewhere
 from residua.report.plan import Plan, departures
-from residua.report.text import laxer
+from residua.report.text import easier, laxer
 from residua.roles import reference_role, references_in
 
 if TYPE_CHECKING:  # checking is arithmetic on records; only --rerun needs PyTorch
@@ -96,7 +96,7 @@ def verify(
         _print(changes(read_report(folder), read_report(later)))
     _print(_of_page(folder))
     report = read_report(folder)
-    _print(laxer(report.rules, len(references_in(report.records))))
+    _print([*laxer(report.rules, len(references_in(report.records))), *easier(report.about["measures"])])
     _print([f"Not assessed: {name} ({why})." for name, why in report.not_assessed.items()])
     if rerun:
         again = _rerun(folder, typed, trust, tolerance)

@@ -22,7 +22,7 @@ from residua.readings import Z95, Curve, Reading
 from residua.record import Record, TaskFacts
 from residua.report.plan import Plan, departures
 from residua.report.table import metrics_table
-from residua.report.text import laxer, plain, role_name, safe, subject
+from residua.report.text import easier, laxer, plain, role_name, safe, subject
 from residua.roles import references_in, roles_in
 
 Tier = Literal["weights", "features and outputs", "features", "outputs"]
@@ -161,7 +161,7 @@ def audit_report(records: Mapping[str, Record], *, rules: Rules, about: Mapping[
         verdict=result.word,
         findings=result.findings,
         sentence=result.sentence,
-        limits=(*result.limits, *laxer(rules, len(references_in(records)))),
+        limits=(*result.limits, *laxer(rules, len(references_in(records))), *easier(facts["measures"])),
         remedies=result.remedies,
         tier=tier,
         against=against,

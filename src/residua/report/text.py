@@ -271,6 +271,29 @@ def laxer(rules: Rules, references: int) -> list[str]:
     return found
 
 
+# Settings that are usual where a model is asked otherwise than by the images as they are.
+USUAL = {"moved": {"shift": 1, "crop": 0.125}, "perturbed": {"noise": 0.05}}
+
+
+def easier(measures: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Images that were moved or disturbed less than usual, which a model may be prepared for, each in a sentence.
+
+    Args:
+        measures: The settings of each measure, by its label.
+    """
+    found = []
+    for label, own in USUAL.items():
+        for name, usual in own.items() if label in measures else ():
+            given = measures[label].get(name)
+            number = given if isinstance(given, int | float) else 0.0
+            if not number >= usual:
+                found.append(
+                    f"The setting {name} of the measure {label} is {number:g}, less than the usual {usual:g}: a model may be "
+                    "prepared for such images."
+                )
+    return found
+
+
 def plan_digest(plan: Any) -> str:
     text = json.dumps(plan, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
