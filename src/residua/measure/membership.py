@@ -23,7 +23,7 @@ from torch import Tensor
 
 from residua.data.split import Split
 from residua.data.task import ForgetTask
-from residua.errors import InputError
+from residua.errors import InputError, first_line
 from residua.measure._outputs import log_probabilities, logits, pooled
 from residua.models.classifier import Classifier, clone
 from residua.readings import Reading
@@ -287,7 +287,10 @@ class WhiteBoxMembership(Checked):
         each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
         rows = torch.zeros(len(z), self.dim + 1)
         for part in (torch.arange(len(z)) if wanted is None else wanted).split(CHUNK):
-            gradients = each(weights, z[part], split.labels[part])
+            try:
+                gradients = each(weights, z[part], split.labels[part])
+            except RuntimeError as error:  # a head that decides by its values, such as one that routes images
+                raise InputError(f"the head's gradients cannot be taken image by image ({first_line(error)})") from error
             flat = torch.cat([gradients[name].flatten(1) for name in names], dim=1)
             length = flat.norm(dim=1, keepdim=True)
             rows[part] = torch.cat([flat @ projection, length.clamp_min(1e-12).log()], dim=1)
