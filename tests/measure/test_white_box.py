@@ -301,3 +301,17 @@ def test_the_embedding_keeps_clusters_together_and_says_who_is_forgotten(seen):
     np.fill_diagonal(distance, np.inf)
     nearest = distance.argmin(axis=1)
     assert (found["labels"][nearest] == found["labels"]).mean() > 0.9
+
+
+class Routed(nn.Linear):
+    """A head that looks at its input's value to decide what to answer."""
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        return super().forward(z if float(z.sum()) > 0 else -z)
+
+
+def test_white_box_attacks_refuse_a_head_that_decides_by_its_values(nothing_to_learn):
+    model = rs.Classifier([nn.Flatten()], Routed(36, 4))
+    task = rs.forget_indices(nothing_to_learn, list(range(100)))
+    with pytest.raises(rs.InputError, match="gradients cannot be taken image by image"):
+        WhiteBoxMembership(last=1)(model, task)

@@ -290,7 +290,9 @@ class WhiteBoxMembership(Checked):
             try:
                 gradients = each(weights, z[part], split.labels[part])
             except RuntimeError as error:  # a head that decides by its values, such as one that routes images
-                raise InputError(f"the head's gradients cannot be taken image by image ({first_line(error)})") from error
+                raise InputError(
+                    f"the head's gradients cannot be taken image by image ({first_line(error)})"
+                ) from error
             flat = torch.cat([gradients[name].flatten(1) for name in names], dim=1)
             length = flat.norm(dim=1, keepdim=True)
             rows[part] = torch.cat([flat @ projection, length.clamp_min(1e-12).log()], dim=1)
